@@ -56,6 +56,8 @@ func (r *reader) checkOne(a *Assertion, path string) {
 		r.errorf(at, field, "use at_least or at_most")
 	case a.Balance != nil:
 		r.checkBalance(a.Balance, field)
+	case len(a.Path)+len(a.Crosses)+len(a.NeverCrosses) == 0 && (a.Path != nil || a.Crosses != nil || a.NeverCrosses != nil):
+		r.errorf(at, field, "it names no node: it says nothing")
 	}
 	if slices.Contains(a.Select.State, "in_flight") {
 		r.errorf(r.places[path+".select.state"], path+".select.state", "in_flight: assertions are about packets that have ended")
@@ -80,8 +82,6 @@ func (r *reader) checkBalance(b *Balance, field string) {
 		r.errorf(r.places[field+".weights"], field+".weights", "there is one: use two or more")
 	case b.Ways != nil && (*b.Ways < 2 || b.Weights != nil && int(*b.Ways) != len(b.Weights)):
 		r.errorf(r.places[field+".ways"], field+".ways", "%d: use 2 or more, and as many as there are weights", *b.Ways)
-	case b.P != nil && *b.P >= 1:
-		r.errorf(r.places[field+".p"], field+".p", "%v: use a probability below 1", *b.P)
 	}
 }
 

@@ -59,7 +59,7 @@ type Select struct {
 // Loss bounds losses. AtMost or Below is there.
 type Loss struct {
 	AtMost *Number `json:"at_most,omitempty" about:"So many packets."`
-	Below  *Share  `json:"below,omitempty" about:"Less than this share of the packets: 0.1%, or 0.001."`
+	Below  *Part   `json:"below,omitempty" about:"Less than this share of the packets: 0.1%, or 0.001."`
 	At     string  `json:"at,omitempty" about:"Only those lost there: NODE or NODE/PORT."`
 	Reason string  `json:"reason,omitempty" about:"Only those lost for this reason, by the kernel's name, or NOT_SEEN."`
 }
@@ -74,7 +74,7 @@ type Latency struct {
 
 	Node  string `json:"node,omitempty" about:"Inside this node; without a place: from the first to the last stamp."`
 	Link  string `json:"link,omitempty" about:"On the link behind this port, NODE/PORT, without its queue."`
-	Queue string `json:"queue,omitempty" about:"In the queue of this port, NODE/PORT: a packet that did not wait took 0."`
+	Queue string `json:"queue,omitempty" about:"In the queue of this port, NODE/PORT: a packet that did not wait took 0, if any is seen leaving it."`
 	Hop   string `json:"hop,omitempty" about:"From this node's egress to the next stamp: queue, link and next node."`
 }
 
@@ -84,7 +84,7 @@ type Balance struct {
 	At      string           `json:"at,omitempty" about:"The node whose next hops are meant (over: next_hops)."`
 	Ways    *Number          `json:"ways,omitempty" about:"How many ways there must be; left out: two or more."`
 	Weights map[string]Share `json:"weights,omitempty" about:"Weights by next hop, or by path (h1 > r1 > h2); left out: equal ones."`
-	P       *Share           `json:"p,omitempty" about:"It fails where chance alone would be so uneven less often than that; 0.001 if left out."`
+	P       *Part            `json:"p,omitempty" about:"It fails where chance alone would be so uneven less often than that; 0.001 if left out."`
 }
 
 // NAT is what packets are changed to.
@@ -189,6 +189,26 @@ func (s *Share) UnmarshalText(b []byte) error {
 func (*Share) allowed() string { return "a number greater than 0, such as 0.1% or 0.001" }
 func (*Share) schema() jsonValue {
 	return jsonValue{"type": []any{"number", "string"}}
+}
+
+// Part is a share below the whole.
+type Part float64
+
+// UnmarshalText implements value.
+func (p *Part) UnmarshalText(b []byte) error {
+	var s Share
+	err := s.UnmarshalText(b)
+	*p = Part(s)
+	if err != nil {
+		return err
+	}
+	return unless(s < 1)
+}
+func (*Part) allowed() string {
+	return "a share below 1: 0.001, or in per cent; for five of a hundred write 5%"
+}
+func (*Part) schema() jsonValue {
+	return jsonValue{"type": []any{"number", "string"}, "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 }
 
 // Duration is a time.

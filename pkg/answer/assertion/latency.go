@@ -21,6 +21,9 @@ type latencyMeasure struct {
 	max    int64
 	sketch map[int]uint64 // packets by logarithm
 	worst  worst
+
+	left   bool   // a packet has been seen leaving the queue
+	direct uint64 // packets that were not: they did not wait, if any packet is seen there
 }
 
 func newLatencyMeasure(l *Latency) *latencyMeasure {
@@ -39,7 +42,7 @@ func (m *latencyMeasure) add(r *record.Record) {
 				m.over[i] += n
 			}
 		}
-		m.worst.add(r, float64(ns), func() string { return words.Duration(float64(ns)) + " on " + words.Path(r) })
+		m.worst.add(r.ID, float64(ns), func() string { return words.Duration(float64(ns)) + " on " + words.Path(r) })
 	}
 }
 
@@ -61,6 +64,7 @@ func (m *latencyMeasure) times(r *record.Record) (list []int64) {
 		if h.Node == m.of.Node {
 			add(h.NodeNs)
 		}
+		m.left = m.left || h.QueueNs != nil && h.Node+"/"+h.Port == m.of.Queue
 		prev := r.PrevOf(i)
 		if prev < 0 {
 			continue
@@ -75,7 +79,7 @@ func (m *latencyMeasure) times(r *record.Record) (list []int64) {
 		case port == m.of.Queue && from.QueueNs != nil:
 			add(from.QueueNs)
 		case port == m.of.Queue:
-			list = append(list, 0)
+			m.direct += uint64(r.Segs)
 		}
 	}
 	return list
@@ -109,6 +113,9 @@ func (m *latencyMeasure) quantile(share float64) int64 {
 }
 
 func (m *latencyMeasure) judge(to *Result) {
+	if m.left { // bounds are above 0, so none of these is over one
+		m.n, m.sketch[bucket(0)] = m.n+m.direct, m.sketch[bucket(0)]+m.direct
+	}
 	var promised, measured []string
 	to.Verdict = Holds
 	for i, b := range m.bounds {
@@ -132,6 +139,9 @@ func (m *latencyMeasure) judge(to *Result) {
 	if m.n == 0 {
 		to.Measured, to.Verdict, to.Values = "no time", Fails, nil
 		to.Cause = "no packet that was selected has a time there"
+		if m.direct > 0 {
+			to.Cause = "no packet that was selected is seen leaving that queue: whether any waited is not known"
+		}
 		return
 	}
 	to.Evidence = m.worst.evidence()

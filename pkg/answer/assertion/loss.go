@@ -24,7 +24,7 @@ func (m *lossMeasure) add(r *record.Record) {
 		return
 	}
 	m.had += uint64(r.Segs)
-	m.worst.add(r, float64(r.Segs), func() string { return lossText(loss) })
+	m.worst.add(r.ID, float64(r.Segs), func() string { return lossText(loss) })
 }
 
 // lossOf is the loss of a packet that counts; nil: none does.
@@ -95,74 +95,6 @@ func (m *lossMeasure) judge(to *Result) {
 // percent writes a share with three digits.
 func percent(share float64) string { return strconv.FormatFloat(share*100, 'g', 3, 64) + " %" }
 
-// orderMeasure looks for packets that arrive behind one of their flow that was sent later (RFC 4737, 3.3).
-type orderMeasure struct {
-	flows               map[string]*arrivals
-	arrived, misordered uint64
-	unknown             uint64
-	worst               worst
-}
-
-// arrivals are the packets of a flow that a later one can still overtake, in the order of arrival.
-type arrivals struct{ list []arrival }
-
-type arrival struct {
-	at, sent int64
-	record   *record.Record
-}
-
-func (m *orderMeasure) add(r *record.Record) {
-	switch {
-	case !arrived(r):
-		return
-	case r.LatencyNs == nil:
-		m.unknown += uint64(r.Segs)
-		return
-	}
-	m.arrived += uint64(r.Segs)
-	key := flowOf(r)
-	of := m.flows[key]
-	if of == nil {
-		of = &arrivals{}
-		m.flows[key] = of
-	}
-	now := arrival{r.TNs + *r.LatencyNs, r.TNs, r}
-	for n := len(of.list); n > 0 && of.list[n-1].at > now.at; n-- {
-		late := of.list[n-1]
-		m.misordered += uint64(late.record.Segs)
-		m.worst.add(late.record, float64(late.at-now.at), func() string {
-			return fmt.Sprintf("arrived %s after %s, which was sent %s later", words.Duration(float64(late.at-now.at)), r.ID, words.Duration(float64(now.sent-late.sent)))
-		})
-		of.list = of.list[:n-1]
-	}
-	kept := of.list[:0]
-	for _, a := range of.list {
-		if a.at > now.sent {
-			kept = append(kept, a)
-		}
-	}
-	of.list = append(kept, now)
-}
-
-// flowOf names the flow of a packet, one direction.
-func flowOf(r *record.Record) string {
-	text := r.Proto + " " + words.Endpoint(r.Src, r.Sport) + " > " + words.Endpoint(r.Dst, r.Dport)
-	if r.ICMPID != nil {
-		text += fmt.Sprintf(" type %d id %d", *r.ICMPType, *r.ICMPID)
-	}
-	return text
-}
-
-func (m *orderMeasure) judge(to *Result) {
-	to.Promised = "no packet behind one that was sent later"
-	to.Measured, to.Verdict = fmt.Sprintf("%d of %d reordered", m.misordered, m.arrived), verdict(m.misordered == 0)
-	to.Values["reordered"] = float64(m.misordered)
-	to.Evidence = m.worst.evidence()
-	if m.arrived == 0 {
-		to.Measured, to.Verdict, to.Cause = "nothing arrived", Fails, "no packet that was selected arrived with a time"
-	}
-}
-
 // natMeasure looks for what packets were changed to.
 type natMeasure struct {
 	of              NAT
@@ -190,7 +122,7 @@ func (m *natMeasure) add(r *record.Record) {
 		return
 	}
 	m.others += uint64(r.Segs)
-	m.worst.add(r, 0, func() string {
+	m.worst.add(r.ID, 0, func() string {
 		if src+dst == "" && sport == nil && dport == nil {
 			return "unchanged"
 		}

@@ -50,7 +50,7 @@ func (m *pathMeasure) add(r *record.Record) {
 		return
 	}
 	m.against += uint64(r.Segs)
-	m.worst.add(r, float64(r.Segs), func() string { return text })
+	m.worst.add(r.ID, float64(r.Segs), func() string { return text })
 }
 
 func (m *pathMeasure) holds(r *record.Record) bool {
@@ -94,6 +94,8 @@ type balanceMeasure struct {
 	of    Balance
 	flows map[string]map[string]uint64 // packets by way, by flow
 	first map[string]string            // a packet's ID by way
+	kept  int                          // ways of flows
+	over  uint64                       // packets of those for which there was no room
 }
 
 func newBalanceMeasure(b *Balance) *balanceMeasure {
@@ -103,6 +105,13 @@ func newBalanceMeasure(b *Balance) *balanceMeasure {
 func (m *balanceMeasure) add(r *record.Record) {
 	for _, way := range m.waysOf(r) {
 		flow := flowOf(r)
+		if m.flows[flow][way] == 0 {
+			if m.kept >= mostKept {
+				m.over += uint64(r.Segs)
+				continue
+			}
+			m.kept++
+		}
 		if m.flows[flow] == nil {
 			m.flows[flow] = make(map[string]uint64)
 		}
@@ -205,6 +214,8 @@ func (m *balanceMeasure) unfit(counts map[string]float64, ways []string, weights
 		}
 	}
 	switch want := m.of.Ways; {
+	case m.over > 0:
+		return fmt.Sprintf("there are too many flows: for %s there was no room, select fewer", packets(m.over))
 	case len(m.flows) == 0:
 		return "no packet that was selected went by any"
 	case want != nil && len(counts) != int(*want) && m.of.Weights == nil:

@@ -36,6 +36,12 @@ func TestWrongFiles(t *testing.T) {
 		{"loss without bound", "assertions:\n  - name: a\n    loss: {at: r1}\n", "use at_most, a number of packets, or below, a share"},
 		{"balance", "assertions:\n  - name: a\n    balance: {over: next_hops}\n", "say of which node (at)"},
 		{"balance of", "assertions:\n  - name: a\n    balance: {over: hops, at: s1}\n", `"hops": use paths or next_hops`},
+		{"whole loss", "assertions:\n  - name: a\n    loss: {below: 5}\n", `f.yaml:3:19: assertions[0].loss.below: "5": use a share below 1`},
+		{"all lost", "assertions:\n  - name: a\n    loss: {below: 100%}\n", "write 5%"},
+		{"probability", "assertions:\n  - name: a\n    balance: {p: 1}\n", `assertions[0].balance.p: "1": use a share below 1`},
+		{"never nothing", "assertions:\n  - name: a\n    never_crosses: []\n", "f.yaml:3:5: assertions[0].never_crosses: it names no node"},
+		{"nothing crossed", "assertions:\n  - name: a\n    crosses: []\n", "assertions[0].crosses: it names no node"},
+		{"no path", "assertions:\n  - name: a\n    path: []\n", "assertions[0].path: it names no node"},
 		{"anchors", "assertions: &a []", "anchors and aliases are not read here"},
 		{"nothing behind it", "assertions:\n  - name: a\n    path:\n", "there is nothing behind it"},
 		{"documents", "assertions: []\n---\nassertions: []\n", "2 documents: use one"},
@@ -91,6 +97,11 @@ func TestSchema(t *testing.T) {
 	for _, name := range slices.Concat([]string{"name", "select", "if_empty"}, checkNames()) {
 		if fields[name].Description == "" {
 			t.Errorf("the schema does not describe %s", name)
+		}
+	}
+	for bound, n := range map[string]int{`"exclusiveMaximum": 1`: 2, `"minItems": 1`: 4} {
+		if got := strings.Count(string(Schema()), bound); got != n {
+			t.Errorf("the schema has %s %d times, want %d", bound, got, n)
 		}
 	}
 }

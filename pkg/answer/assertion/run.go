@@ -78,7 +78,7 @@ func New(a *Assertion) *Trial {
 	case a.NAT != nil:
 		t.measure = &natMeasure{of: *a.NAT}
 	case a.NoReordering != nil:
-		t.measure = &orderMeasure{flows: make(map[string]*arrivals)}
+		t.measure = newOrderMeasure()
 	case a.Rate != nil:
 		t.measure = &rateMeasure{of: *a.Rate}
 	default:
@@ -136,7 +136,7 @@ type weighed struct {
 }
 
 // add takes a packet, if it is one of the worst. what is asked only then.
-func (w *worst) add(r *record.Record, weight float64, what func() string) {
+func (w *worst) add(id string, weight float64, what func() string) {
 	i := len(w.list)
 	for i > 0 && w.list[i-1].weight < weight {
 		i--
@@ -146,7 +146,7 @@ func (w *worst) add(r *record.Record, weight float64, what func() string) {
 	}
 	w.list = append(w.list, weighed{})
 	copy(w.list[i+1:], w.list[i:])
-	w.list[i] = weighed{weight, Evidence{r.ID, what()}}
+	w.list[i] = weighed{weight, Evidence{id, what()}}
 	w.list = w.list[:min(len(w.list), mostEvidence)]
 }
 

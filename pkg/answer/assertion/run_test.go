@@ -57,13 +57,25 @@ func TestPercentiles(t *testing.T) {
 			t.Errorf("%s: %+v", c.bound, r)
 		}
 	}
-	for text, want := range map[string]float64{"node: r1": 1, "link: h1/e0": 2, "queue: r1/e1": 0, "hop: h1": 3} {
+	for text, want := range map[string]float64{"node: r1": 1, "link: h1/e0": 2, "hop: h1": 3} {
 		if r := judge(t, "latency: {max: 1s, "+text+"}", packets...); r.Values["max_ns"] != want || r.Values["count"] != 1000 {
 			t.Errorf("%s: %+v", text, r)
 		}
 	}
 	if r := judge(t, "latency: {max: 1s, node: h9}", packets...); r.Verdict != Fails || r.Cause == "" {
 		t.Errorf("of a node that no packet visits: %+v", r)
+	}
+}
+
+// A packet without a time in a queue did not wait there, unless nothing sees packets leave that queue.
+func TestQueueTimes(t *testing.T) {
+	packets := []record.Record{took(0, 10), took(1, 10), took(2, 10)}
+	if r := judge(t, "latency: {max: 1s, queue: r1/e1}", packets...); r.Verdict != Fails || r.Measured != "no time" || !strings.Contains(r.Cause, "leaving that queue") {
+		t.Errorf("nothing sees packets leave: %+v", r)
+	}
+	packets[2].Hops[1].QueueNs = ns(50)
+	if r := judge(t, "latency: {p50: 1ns, max: 51ns, queue: r1/e1}", packets...); r.Verdict != Holds || r.Values["count"] != 3 || r.Values["p50_ns"] != 0 || r.Values["max_ns"] != 50 {
+		t.Errorf("two of three did not wait: %+v", r)
 	}
 }
 
@@ -93,6 +105,53 @@ func TestReordering(t *testing.T) {
 	other.Src = "c"
 	if r := judge(t, "no_reordering: true", one, other); r.Verdict != Holds {
 		t.Errorf("packets of two flows: %+v", r)
+	}
+}
+
+// What is kept of flows is bounded: flows that have ended are forgotten, and without room nothing is promised.
+func TestBounds(t *testing.T) {
+	read := func(text string) *Trial {
+		f, err := Read("f.yaml", []byte("assertions:\n- name: a\n  "+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return New(&f.Assertions[0])
+	}
+	why := func() string { return "" }
+	r := took(0, 5)
+	port := 0
+	r.Sport, r.Dport = &port, &port
+	order := read("no_reordering: true")
+	for port = range mostKept + leastSweep {
+		r.TNs = int64(port) * 10
+		order.Add(&r)
+	}
+	if m := order.measure.(*orderMeasure); len(m.flows) > leastSweep || m.kept > leastSweep || order.Result(why).Verdict != Holds {
+		t.Errorf("%d flows of which no packet can be overtaken, %d packets, are kept: %+v", len(m.flows), m.kept, order.Result(why))
+	}
+	order, balance := read("no_reordering: true"), read("balance: {}")
+	r.LatencyNs = ns(1e15)
+	for port = range mostKept + 10 {
+		r.TNs = int64(port)
+		order.Add(&r)
+		balance.Add(&r)
+	}
+	for _, trial := range []*Trial{order, balance} {
+		if got := trial.Result(why); got.Verdict != Fails || !strings.Contains(got.Cause, "for 10 packets there was no room") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if n := order.measure.(*orderMeasure).kept; n != mostKept {
+		t.Errorf("%d packets are kept, want %d", n, mostKept)
+	}
+}
+
+// A file may have an echo's number without its type.
+func TestFlowOf(t *testing.T) {
+	r, id := took(0, 1), 7
+	r.Proto, r.ICMPID = "icmp", &id
+	if got := flowOf(&r); got != "icmp a > b" {
+		t.Errorf("%q", got)
 	}
 }
 

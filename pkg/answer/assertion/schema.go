@@ -64,7 +64,11 @@ func property(name string, t reflect.Type) jsonValue {
 		if name == "sport" || name == "dport" || name == "proto" {
 			item = jsonValue{"type": []any{"string", "integer"}}
 		}
-		return jsonValue{"anyOf": []any{item, jsonValue{"type": "array", "items": item}}}
+		list := jsonValue{"type": "array", "items": item}
+		if name == "path" || name == "crosses" || name == "never_crosses" {
+			list["minItems"] = 1
+		}
+		return jsonValue{"anyOf": []any{item, list}}
 	}
 	return jsonValue{"type": "string"}
 }

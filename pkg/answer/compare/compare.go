@@ -56,7 +56,7 @@ type Report struct {
 	After       Summary  `json:"after"`
 	Different   bool     `json:"different"`
 	Comparisons int      `json:"comparisons"`
-	Untested    int      `json:"untested"` // pairs with too few packets to compare
+	Untested    int      `json:"untested"` // pairs with too few packets to compare, or of which a run had no room for one
 	Alpha       float64  `json:"alpha"`
 	Changes     []Change `json:"changes"` // the most important first
 }
@@ -206,20 +206,23 @@ func sign(v float64, text func(float64) string) string {
 	return "+" + text(v)
 }
 
-// losses compares the shares of packets that were lost, in all and at each place.
+// losses compares the shares of packets that were lost at each place. Bursts at one place say nothing of another.
 func (c *comparer) losses() {
 	if c.a.packets == 0 || c.b.packets == 0 {
 		return
 	}
-	inflation := max(c.a.lost.Inflation(), c.b.lost.Inflation())
 	for _, place := range both(c.a.lostAt, c.b.lostAt, LossPlace.String) {
-		a, b := float64(c.a.lostAt[place]), float64(c.b.lostAt[place])
-		p := stats.TwoProportions(a/inflation, float64(c.a.packets)/inflation, b/inflation, float64(c.b.packets)/inflation)
-		c.loss("at "+place.String(), a/float64(c.a.packets), b/float64(c.b.packets), p, 1)
+		c.loss("at "+place.String(), c.a.lossesAt(place, c.a.packets), c.b.lossesAt(place, c.b.packets), 1)
 	}
 }
 
-func (c *comparer) loss(what string, before, after, p, weight float64) {
+// loss compares two shares, unless the packets are too few to tell bursts from losses that are independent.
+func (c *comparer) loss(what string, a, b *stats.Batches, weight float64) {
+	if !a.Known() || !b.Known() {
+		c.untested++
+		return
+	}
+	before, after, p := a.K/a.N, b.K/b.N, a.Compare(b)
 	if math.Abs(after-before) < c.o.LeastLoss {
 		p = 1
 	}
@@ -236,14 +239,18 @@ func percent(share float64) string { return fmt.Sprintf("%.3g %%", share*100) }
 func (c *comparer) flows() {
 	for _, key := range both(c.a.flows, c.b.flows, Flow.String) {
 		a, b := c.a.flows[key], c.b.flows[key]
-		if a == nil || b == nil {
+		switch {
+		case a == nil && c.a.Over > 0, b == nil && c.b.Over > 0: // it may be one of those for which there was no room
+			c.untested++
+			continue
+		case a == nil || b == nil:
 			c.presence(key, a, b)
 			continue
 		}
 		share := float64(a.packets+b.packets) / float64(c.a.packets+c.b.packets) / 2
 		c.quantiles(key.String(), share, a.times.Values, b.times.Values)
 		if a.lost.K+b.lost.K > 0 {
-			c.loss(key.String(), a.lost.K/a.lost.N, b.lost.K/b.lost.N, a.lost.Compare(&b.lost), share)
+			c.loss(key.String(), &a.lost, &b.lost, share)
 		}
 		c.rate(key, a, b, share)
 		c.paths(key, a.byPath(), b.byPath(), share)
@@ -287,7 +294,7 @@ func (c *comparer) rate(key Flow, a, b *flow, share float64) {
 }
 
 // paths compares by which paths flows of a Flow went. Flows are independent, packets of one are not. Where no
-// flow between these two chose among paths, another path is no chance.
+// flow between these two chose among paths, and a flow has the same ports in both runs, another path is no chance.
 func (c *comparer) paths(key Flow, a, b map[string]float64, share float64) {
 	names := both(a, b, func(s string) string { return s })
 	na, nb := sum(a), sum(b)
@@ -303,12 +310,23 @@ func (c *comparer) paths(key Flow, a, b map[string]float64, share float64) {
 		moved += math.Abs(a[name]/na-b[name]/nb) / 2
 	}
 	c.list = append(c.list, comparison{
-		certain: one && !c.a.chooses(key) && !c.b.chooses(key),
+		certain: one && !c.a.chooses(key) && !c.b.chooses(key) && sameHash(c.a.flows[key], c.b.flows[key]),
 		Change: Change{
 			Kind: "path", What: key.String(), Metric: "path", Before: na, After: nb, P: min(1, p), weight: 10 * share * moved,
 			Text: fmt.Sprintf("%s: took %s, then %s", key, shares(a, na), shares(b, nb)),
 		},
 	})
+}
+
+// sameHash reports whether a flow in both runs has the same hash at nodes that choose paths by it: the same ports, or
+// none. An echo's identifier is in no such hash.
+func sameHash(a, b *flow) bool {
+	for exact := range a.paths {
+		if _, is := b.paths[exact]; is || exact.sport == anyPort {
+			return true
+		}
+	}
+	return false
 }
 
 // chooses reports whether flows between the two ends of a Flow took more than one path in a run.

@@ -5,6 +5,7 @@ package compare
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,11 +22,12 @@ type traffic struct {
 	path     func(flow int) string
 	flows    int
 	interval int64
+	port     int // of the first flow's client
 }
 
 func base(seed uint64) traffic {
 	return traffic{
-		rng: rand.New(rand.NewPCG(seed, 1)), n: 4000, delay: 5e6, flows: 40, burst: 1, interval: 1e6,
+		rng: rand.New(rand.NewPCG(seed, 1)), n: 4000, delay: 5e6, flows: 40, burst: 1, interval: 1e6, port: 40000,
 		path: func(flow int) string { return [2]string{"r2", "r3"}[flow%2] },
 	}
 }
@@ -40,7 +42,7 @@ func (w traffic) run(name string) *Run {
 		by := w.path(flow)
 		p := record.Record{
 			State: record.Delivered, TNs: int64(i) * w.interval, Segs: 1, Len: 500, Proto: "udp", Src: "a", Dst: "b",
-			Sport: port(40000 + flow), Dport: port(53), LatencyNs: ns(w.delay + queue),
+			Sport: port(w.port + flow), Dport: port(53), LatencyNs: ns(w.delay + queue),
 			Hops: []record.Hop{
 				{Node: "h1", Port: "e0", QueueNs: ns(queue)},
 				{Node: by, InPort: "e0", Port: "e1", NodeNs: ns(1000), LinkNs: ns(w.delay)},
@@ -143,13 +145,102 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// A flow that takes another path has changed, unless flows between these two choose among paths anyway.
+// lossy is a run of n packets. What is lost, and where, is by number.
+func lossy(n int, at func(i int) string) *Run {
+	r := NewRun("")
+	for i := range n {
+		p := record.Record{State: record.Delivered, TNs: int64(i), Segs: 1, Len: 100, Proto: "udp", Src: "a", Dst: "b"}
+		if node := at(i); node != "" {
+			p.State, p.Loss = record.Lost, &record.Loss{Node: node, At: record.AtNode}
+		}
+		r.Add(&p)
+	}
+	return r
+}
+
+// Bursts at one place do not hide that another one loses more, and do not make up a difference of few packets.
+func TestLossPlaces(t *testing.T) {
+	burst := func(i int) string { // five of a hundred, all at once
+		if i%4000 < 200 {
+			return "r1"
+		}
+		return ""
+	}
+	more := func(every int) func(i int) string {
+		return func(i int) string {
+			if i%every == every/2 && burst(i) == "" {
+				return "r2"
+			}
+			return burst(i)
+		}
+	}
+	r := Compare(lossy(40000, more(400)), lossy(40000, more(200)), DefaultOptions)
+	if !slices.Contains(kinds(r), "loss at r2 (node)") || slices.Contains(kinds(r), "loss at r1 (node)") {
+		t.Errorf("twice as many losses at r2: %+v", kinds(r))
+	}
+	once := func(i int) string {
+		if i >= 100 && i < 120 {
+			return "r1"
+		}
+		return ""
+	}
+	none := func(int) string { return "" }
+	for _, n := range []int{30, 300} {
+		some := once
+		if n == 30 {
+			some = func(i int) string { return once(i + 90) }
+		}
+		r = Compare(lossy(n, none), lossy(n, some), DefaultOptions)
+		if r.Different || n == 30 && r.Untested < 2 {
+			t.Errorf("one burst among %d packets: %d untested, %+v", n, r.Untested, r.Changes)
+		}
+	}
+	third := func(i int) string {
+		if i%3 == 0 {
+			return "r1"
+		}
+		return ""
+	}
+	if r = Compare(lossy(300, none), lossy(300, third), DefaultOptions); !r.Different {
+		t.Error("every third of 300 packets is lost, which is no difference")
+	}
+}
+
+// A flow for which a run had no room has not disappeared, nor appeared.
+func TestNoRoom(t *testing.T) {
+	add := func(r *Run, flow int) {
+		port := flow + 1
+		r.Add(&record.Record{State: record.Delivered, Segs: 1000, Len: 100, Proto: "udp", Src: "a", Dst: "b", Sport: &port, Dport: &port})
+	}
+	a, b := NewRun("a"), NewRun("b")
+	for i := range mostFlows + 1 {
+		add(a, i)
+		add(b, mostFlows-i)
+	}
+	if a.Over == 0 || b.Over == 0 {
+		t.Fatalf("%d and %d packets over", a.Over, b.Over)
+	}
+	if r := Compare(a, b, DefaultOptions); r.Different || r.Untested < 2 {
+		t.Errorf("the same flows in another order: %d untested, %+v", r.Untested, kinds(r))
+	}
+	if r := Compare(b, a, DefaultOptions); r.Different {
+		t.Errorf("the same, the other way round: %+v", kinds(r))
+	}
+}
+
+// A flow that takes another path has changed, unless flows between these two choose among paths anyway, or the
+// client's port, which nodes choose by, is another one.
 func TestMoved(t *testing.T) {
 	w, o := base(1), base(2)
 	w.flows, o.flows = 1, 1
 	w.path, o.path = func(int) string { return "r2" }, func(int) string { return "r3" }
 	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); !r.Different || r.Changes[0].Kind != "path" {
 		t.Errorf("one flow, another path: %+v", kinds(r))
+	}
+	o = base(2)
+	o.flows, o.port, o.path = 1, 50000, func(int) string { return "r3" }
+	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Kind == "path" }) {
+		t.Errorf("one flow, another path, and another client port: %+v", kinds(r))
 	}
 	w, o = base(1), base(2)
 	w.flows, o.flows = 2, 2

@@ -32,9 +32,8 @@ type Run struct {
 	packets, bytes uint64
 	first, last    int64 // Unix ns
 	places         map[Place]*stats.Series
-	passed         map[Place]uint64 // packets
-	lost           stats.Batches
-	lostAt         map[LossPlace]uint64
+	passed         map[Place]uint64             // packets
+	lostAt         map[LossPlace]*stats.Batches // of all packets, up to the last one that was lost there
 	flows          map[Flow]*flow
 	exact          int
 }
@@ -135,7 +134,7 @@ type flow struct {
 func NewRun(name string) *Run {
 	return &Run{
 		Name: name, places: make(map[Place]*stats.Series), passed: make(map[Place]uint64),
-		lostAt: make(map[LossPlace]uint64), flows: make(map[Flow]*flow),
+		lostAt: make(map[LossPlace]*stats.Batches), flows: make(map[Flow]*flow),
 	}
 }
 
@@ -154,14 +153,23 @@ func (r *Run) Add(p *record.Record) {
 	r.first, r.last = min(r.first, p.TNs), max(r.last, p.TNs)
 	r.packets, r.bytes = r.packets+n, r.bytes+uint64(p.Len)
 	lost := p.State == record.Lost || p.State == record.Expired && p.Loss != nil
-	for range n {
-		r.lost.Add(lost)
-	}
 	if lost && p.Loss != nil {
-		r.lostAt[LossPlace{p.Loss.Node, p.Loss.Port, string(p.Loss.At), p.Loss.Reason}] += n
+		at := r.lossesAt(LossPlace{p.Loss.Node, p.Loss.Port, string(p.Loss.At), p.Loss.Reason}, r.packets-n)
+		at.Add(true, n)
 	}
 	r.addTimes(p)
 	r.addFlow(p, lost)
+}
+
+// lossesAt are losses at a place among the first packets of the run, which are so many.
+func (r *Run) lossesAt(place LossPlace, packets uint64) *stats.Batches {
+	at := r.lostAt[place]
+	if at == nil {
+		at = &stats.Batches{}
+		r.lostAt[place] = at
+	}
+	at.Add(false, packets-uint64(at.N))
+	return at
 }
 
 func (r *Run) addTimes(p *record.Record) {
@@ -205,9 +213,7 @@ func (r *Run) addFlow(p *record.Record, lost bool) {
 		r.flows[key] = f
 	}
 	f.packets, f.bytes = f.packets+uint64(p.Segs), f.bytes+uint64(p.Len)
-	for range p.Segs {
-		f.lost.Add(lost)
-	}
+	f.lost.Add(lost, uint64(p.Segs))
 	f.rate.add(p.TNs, float64(p.Len)*8)
 	if !arrived(p) {
 		return

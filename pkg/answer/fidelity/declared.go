@@ -123,15 +123,14 @@ func (p *Port) read(qdiscs []qdisc, ifindex int) error {
 	case emulators > 1:
 		p.Netem, p.Shares = nil, fmt.Sprintf("%d emulators (netem), and which packet met which is not known", emulators)
 	case classes > 1 && p.Rate == 0:
-		p.Shares = fmt.Sprintf("%d classes (htb), and which packet was in which is not known", classes)
+		p.Netem, p.Shares = nil, fmt.Sprintf("%d classes (htb), and which packet was in which is not known", classes)
 	case classes > 1 && emulators > 0:
 		p.Netem, p.Shares = nil, fmt.Sprintf("an emulator (netem) in one of %d classes (htb), and which packet was in it is not known", classes)
 	}
 	return nil
 }
 
-// htbRate is what all classes of an interface together may send: the ceiling of the one that has no class above,
-// and how many classes have none below.
+// htbRate is what all classes of an interface together may send, and how many classes have none below.
 func htbRate(ifindex int) (rate float64, leaves int, err error) {
 	list, err := host.RetryDump(func() ([]netlink.Class, error) {
 		return netlink.ClassList(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}, 0)
@@ -139,27 +138,45 @@ func htbRate(ifindex int) (rate float64, leaves int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	parents := make(map[uint32]bool)
-	var top []*netlink.HtbClass
+	rate, leaves = htbRateOf(list)
+	return rate, leaves, nil
+}
+
+// htbRateOf is htbRate of classes: the least ceiling of those that all packets pass, if each leaf may send as much
+// alone; else what leaves may send depends on which of them have packets, and is 0, not known.
+func htbRateOf(list []netlink.Class) (rate float64, leaves int) {
+	classes, parents := make(map[uint32]*netlink.HtbClass), make(map[uint32]bool)
 	for _, c := range list {
-		class, is := c.(*netlink.HtbClass)
-		if !is {
+		if class, is := c.(*netlink.HtbClass); is {
+			classes[class.Handle], parents[class.Parent] = class, true
+		}
+	}
+	least, above := uint64(math.MaxUint64), make(map[uint32]int) // leaves, by class
+	for handle := range classes {
+		if parents[handle] {
 			continue
 		}
-		parents[class.Parent] = true
-		if class.Parent == netlink.HANDLE_ROOT {
-			top = append(top, class)
+		leaves++
+		class := classes[handle]
+		for range classes { // a tree that changes while it is read may have circles
+			if class == nil {
+				break
+			}
+			least = min(least, class.Ceil)
+			above[class.Handle]++
+			class = classes[class.Parent]
 		}
 	}
-	for _, c := range list {
-		if class, is := c.(*netlink.HtbClass); is && !parents[class.Handle] {
-			leaves++
+	common := uint64(math.MaxUint64)
+	for handle, n := range above {
+		if n == leaves {
+			common = min(common, classes[handle].Ceil)
 		}
 	}
-	if len(top) == 1 {
-		rate = float64(top[0].Ceil) * 8
+	if leaves == 0 || least < common {
+		return 0, leaves
 	}
-	return rate, leaves, nil
+	return float64(common) * 8, leaves
 }
 
 // qdisc is one discipline, with its options as the kernel writes them.

@@ -65,7 +65,8 @@ type Row struct {
 	Declared float64         `json:"declared"`
 	Measured *float64        `json:"measured,omitempty"` // absent: nothing was
 	Bounds   *stats.Interval `json:"bounds,omitempty"`
-	Packets  int             `json:"packets"` // that the value is of
+	Packets  int             `json:"packets"`          // that the value is of
+	Judged   *float64        `json:"judged,omitempty"` // share of the port's packets that were kept, the first ones; absent: all
 	Verdict  Verdict         `json:"verdict"`
 	Causes   []string        `json:"causes,omitempty"` // of what is untrue, or why there is no verdict
 }
@@ -229,6 +230,9 @@ func (j *judge) rate(declared, delay float64) {
 func (j *judge) add(what Property, declared, measured float64, n, least int, tolerance float64, bounds func() stats.Interval) {
 	row := Row{Port: j.port.Name, Qdisc: j.port.Kinds, Property: what, Unit: what.Unit(), Declared: declared, Packets: n, Verdict: TooFew}
 	defer func() { j.rows = append(j.rows, row) }()
+	if what != Loss { // losses of all are counted
+		row.Judged = j.of.judged()
+	}
 	if n < least {
 		row.Causes = j.whyFew(what)
 		return

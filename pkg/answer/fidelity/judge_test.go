@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -179,6 +181,51 @@ func TestLossModel(t *testing.T) {
 		}
 		if got := lossModel(b); got < c.want-1e-6 || got > c.want+1e-6 {
 			t.Errorf("model %d of %v loses %v, want %v", c.kind, c.words, got, c.want)
+		}
+	}
+}
+
+// Of more packets than are kept, the share that is judged is told.
+func TestJudgedShare(t *testing.T) {
+	packets := link(1<<10, func(rng *rand.Rand, _ int, _ *record.Record) int64 { return 10e6 + rng.Int64N(1e5) })
+	all := slices.Repeat(packets, mostPassages>>10)
+	port := Port{Netem: &Netem{DelayNs: 10e6}}
+	if r := verdictsOf(t, port, all, Machine{})[Delay]; r.Judged != nil {
+		t.Errorf("all are kept: %+v", r)
+	}
+	rows := verdictsOf(t, port, append(all, all[:mostPassages/4]...), Machine{})
+	if r := rows[Delay]; r.Judged == nil || *r.Judged != 0.8 {
+		t.Errorf("a fifth is not kept: %+v", r)
+	}
+	if r := rows[Loss]; r.Judged != nil || r.Packets != mostPassages*5/4 {
+		t.Errorf("losses of all are counted: %+v", r)
+	}
+}
+
+// What htb's classes may send together is the least ceiling of those that all packets pass, and is known only if no
+// leaf has a lower one.
+func TestHTB(t *testing.T) {
+	class := func(handle, parent uint32, ceil uint64) netlink.Class {
+		return &netlink.HtbClass{ClassAttrs: netlink.ClassAttrs{Handle: handle, Parent: parent}, Ceil: ceil}
+	}
+	root := uint32(netlink.HANDLE_ROOT)
+	for name, c := range map[string]struct {
+		list   []netlink.Class
+		rate   float64
+		leaves int
+	}{
+		"none":                 {nil, 0, 0},
+		"one":                  {[]netlink.Class{class(1, root, 100)}, 800, 1},
+		"a slower leaf":        {[]netlink.Class{class(1, root, 100), class(2, 1, 20)}, 160, 1},
+		"a slower one between": {[]netlink.Class{class(1, root, 100), class(2, 1, 20), class(3, 2, 50)}, 160, 1},
+		"a slower top":         {[]netlink.Class{class(1, root, 10), class(2, 1, 20)}, 80, 1},
+		"leaves that borrow":   {[]netlink.Class{class(1, root, 100), class(2, 1, 100), class(3, 1, 200)}, 800, 2},
+		"one of two is slower": {[]netlink.Class{class(1, root, 100), class(2, 1, 100), class(3, 1, 20)}, 0, 2},
+		"a slower one of all":  {[]netlink.Class{class(1, root, 100), class(2, 1, 20), class(3, 2, 100), class(4, 2, 100)}, 160, 2},
+		"two tops":             {[]netlink.Class{class(1, root, 100), class(2, root, 100)}, 0, 2},
+	} {
+		if rate, leaves := htbRateOf(c.list); rate != c.rate || leaves != c.leaves {
+			t.Errorf("%s: %v of %d leaves, want %v of %d", name, rate, leaves, c.rate, c.leaves)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (m *Meter) Add(r *record.Record) {
 	}
 	if l := r.Loss; l != nil && (l.At == record.AtQueue || l.At == record.AtEgress) && r.State == record.Lost {
 		if of := m.byPort[l.Node+"/"+l.Port]; of != nil {
-			of.lost.Add(true)
+			of.lost.Add(true, 1)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (m *Meter) pass(of *passages, r *record.Record, i int) {
 		}
 	}
 	if next > 0 || r.State == record.Delivered || r.State == record.Left {
-		of.lost.Add(false)
+		of.lost.Add(false, 1)
 	}
 	if next == 0 {
 		return // lost behind it, or the port is an edge
@@ -102,6 +102,16 @@ func (m *Meter) pass(of *passages, r *record.Record, i int) {
 	}
 	p.bits = int64(r.Len+r.Segs*m.header(h.Node+"/"+h.Port)) * 8
 	of.list = append(of.list, p)
+}
+
+// judged is the share of passages that are kept; nil: all are.
+func (of *passages) judged() *float64 {
+	if of.over == 0 {
+		return nil
+	}
+	kept := float64(len(of.list))
+	share := kept / (kept + float64(of.over))
+	return &share
 }
 
 func (m *Meter) header(name string) int {

@@ -199,43 +199,59 @@ type Batches struct {
 type batch struct{ n, k float64 }
 
 const (
-	firstBatch  = 50
-	mostBatches = 200
+	firstBatch   = 5
+	mostBatches  = 200
+	leastBatches = 8  // that tell how far shares vary
+	wideBatch    = 50 // so large they are at least, if there are enough: bursts are to lie within one
 )
 
-// Add counts one.
-func (b *Batches) Add(is bool) {
-	k := 0.0
-	if is {
-		k = 1
+// Add counts n.
+func (b *Batches) Add(is bool, n uint64) {
+	for left := float64(n); left > 0; {
+		b.size = max(b.size, firstBatch)
+		some := min(left, b.size-b.inLast.n)
+		left, b.N, b.inLast.n = left-some, b.N+some, b.inLast.n+some
+		if is {
+			b.K, b.inLast.k = b.K+some, b.inLast.k+some
+		}
+		if b.inLast.n == b.size {
+			b.list, b.inLast = append(b.list, b.inLast), batch{}
+		}
+		if len(b.list) == mostBatches {
+			b.list, b.size = halved(b.list), b.size*2
+		}
 	}
-	b.N, b.K, b.size = b.N+1, b.K+k, max(b.size, firstBatch)
-	if b.inLast.n, b.inLast.k = b.inLast.n+1, b.inLast.k+k; b.inLast.n < b.size {
-		return
-	}
-	b.list, b.inLast = append(b.list, b.inLast), batch{}
-	if len(b.list) < mostBatches {
-		return
-	}
-	half := b.list[:0]
-	for i := 0; i+1 < len(b.list); i += 2 {
-		half = append(half, batch{b.list[i].n + b.list[i+1].n, b.list[i].k + b.list[i+1].k})
-	}
-	b.list, b.size = half, b.size*2
 }
 
-// Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
-// dispersion over batches.
-func (b *Batches) Inflation() float64 {
-	if p := b.share(); len(b.list) >= 8 && p > 0 && p < 1 {
-		sum := 0.0
-		for _, one := range b.list {
-			d := one.k - p*one.n
-			sum += d * d / (one.n * p * (1 - p))
-		}
-		return max(1, sum/float64(len(b.list)-1))
+// halved are the batches of half as many that are twice as large. The list is overwritten.
+func halved(list []batch) []batch {
+	half := list[:0]
+	for i := 0; i+1 < len(list); i += 2 {
+		half = append(half, batch{list[i].n + list[i+1].n, list[i].k + list[i+1].k})
 	}
-	return 1
+	return half
+}
+
+// Known reports whether there are batches enough to tell how far the share varies.
+func (b *Batches) Known() bool { return len(b.list) >= leastBatches }
+
+// Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
+// dispersion over batches. Of few things batches are smaller.
+func (b *Batches) Inflation() float64 {
+	p := b.share()
+	if !b.Known() || p <= 0 || p >= 1 {
+		return 1
+	}
+	list := slices.Clone(b.list)
+	for size := b.size; size < wideBatch && len(list)/2 >= leastBatches; size *= 2 {
+		list = halved(list)
+	}
+	sum := 0.0
+	for _, one := range list {
+		d := one.k - p*one.n
+		sum += d * d / (one.n * p * (1 - p))
+	}
+	return max(1, sum/float64(len(list)-1))
 }
 
 func (b *Batches) share() float64 {

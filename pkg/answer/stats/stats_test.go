@@ -106,8 +106,8 @@ func TestBatches(t *testing.T) {
 	var single, bursts Batches
 	rng := Rand(5)
 	for i := range 100000 {
-		single.Add(rng.Float64() < 0.02)
-		bursts.Add(i%5000 < 100) // the same share
+		single.Add(rng.Float64() < 0.02, 1)
+		bursts.Add(i%5000 < 100, 1) // the same share
 	}
 	if f := single.Inflation(); f > 1.5 {
 		t.Errorf("independent losses: inflation %v", f)
@@ -121,6 +121,26 @@ func TestBatches(t *testing.T) {
 	}
 	if bursts.N != 100000 || len(bursts.list) >= mostBatches {
 		t.Errorf("%v counted in %d batches", bursts.N, len(bursts.list))
+	}
+}
+
+// Many at once count as the same one by one.
+func TestBatchesAtOnce(t *testing.T) {
+	var one, many Batches
+	rng := Rand(6)
+	for range 3000 {
+		n, is := uint64(rng.IntN(200)), rng.Float64() < 0.1
+		many.Add(is, n)
+		for range n {
+			one.Add(is, 1)
+		}
+	}
+	if one.N != many.N || one.K != many.K || !slices.Equal(one.list, many.list) {
+		t.Errorf("%v of %v in %d batches, one by one %v of %v in %d", many.K, many.N, len(many.list), one.K, one.N, len(one.list))
+	}
+	many.Add(true, 1<<40)
+	if many.N != one.N+1<<40 || len(many.list) >= mostBatches {
+		t.Errorf("%v counted in %d batches", many.N, len(many.list))
 	}
 }
 

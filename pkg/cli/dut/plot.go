@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
@@ -19,6 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/dut"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/words"
@@ -74,7 +74,7 @@ func plotReport(r *dut.Report, name string) error {
 	if _, err := c.WriteTo(&b); err != nil {
 		return fmt.Errorf("plot: %w", err)
 	}
-	if err := renameio.WriteFile(name, b.Bytes(), 0o644); err != nil {
+	if err := kit.WriteFile(name, b.Bytes()); err != nil {
 		return fmt.Errorf("plot: %w", err)
 	}
 	return nil

@@ -23,8 +23,9 @@ sent and as changed on the way (NAT).
 
 EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too.
 It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
-numbers, TTL, TOS, IP ID, fragment offset and length, but not TCP flags or payload
-(docs/filters.md). Quote what the shell would take for itself.`
+numbers, TTL, TOS, IP ID, fragment offset and length, TCP flags, sequence and
+acknowledgement number and window, but not the payload (docs/filters.md).
+Quote what the shell would take for itself.`
 
 // SelectFlags are the flags and arguments that select packets.
 type SelectFlags struct {

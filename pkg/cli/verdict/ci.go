@@ -64,7 +64,7 @@ func writeJUnit(path, file string, now time.Time, results []assertion.Result) er
 		return err
 	}
 	b = append([]byte(xml.Header), append(b, '\n')...)
-	if err := renameio.WriteFile(path, b, 0o644, renameio.IgnoreUmask()); err != nil {
+	if err := kit.WriteFile(path, b, renameio.IgnoreUmask()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

@@ -175,6 +175,9 @@ func readSources(k *kit.Kit, ctx context.Context, s *answer.Selection, run *comp
 // longestLine is how long a record can be: 255 hops have room.
 const longestLine = 1 << 20
 
+// mostSegs is how many packets a record can stand for: the kernel counts segments of a train in 16 bits.
+const mostSegs = 1<<16 - 1
+
 // readRecords reads records as "radar packets -o json" prints them, one a line.
 func readRecords(in io.Reader, s *answer.Selection, run *compare.Run) error {
 	if !s.IsAll() {
@@ -192,6 +195,9 @@ func readRecords(in io.Reader, s *answer.Selection, run *compare.Run) error {
 		}
 		if r.V != record.Version || r.ID == "" {
 			return fmt.Errorf("line %d is no record of version %d (radar packets --last 0 -o json prints them)", n, record.Version)
+		}
+		if r.Segs < 1 || r.Segs > mostSegs {
+			return fmt.Errorf("line %d: segs %d: a record stands for 1 to %d packets", n, r.Segs, mostSegs)
 		}
 		run.Add(&r)
 	}

@@ -157,6 +157,13 @@ func printFidelity(k *kit.Kit, f *fidelityOptions, ports []fidelity.Port, rows [
 			k.Notef("%s has %s: it is not judged as a whole", p.Name, p.Shares)
 		}
 	}
+	told := make(map[string]bool)
+	for _, r := range rows {
+		if r.Judged != nil && !told[r.Port] {
+			told[r.Port] = true
+			k.Notef("%s: only the first %.3g %% of its packets are judged, for more there was no room (losses: all); choose some by --since, --until", r.Port, *r.Judged*100)
+		}
+	}
 	if k.Output.Raw() {
 		return kit.PrintRows(k, rows)
 	}

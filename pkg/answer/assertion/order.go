@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertion
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
+)
+
+// mostKept bounds what a measure keeps of flows: packets that can still be overtaken, or ways of flows.
+const mostKept = 1 << 18
+
+// leastSweep is how many packets pass at least until flows are forgotten of which no packet can be overtaken.
+const leastSweep = 1024
+
+// orderMeasure looks for packets that arrive behind one of their flow that was sent later (RFC 4737, 3.3).
+type orderMeasure struct {
+	flows               map[string][]arrival
+	kept                int // arrivals
+	untilSweep          int
+	arrived, misordered uint64
+	over                uint64 // packets for which there was no room
+	worst               worst
+}
+
+// arrival is a packet of a flow that a later one can still overtake. Those of a flow are in the order of arrival.
+type arrival struct {
+	at, sent int64
+	segs     int
+	id       string
+}
+
+func newOrderMeasure() *orderMeasure {
+	return &orderMeasure{flows: make(map[string][]arrival), untilSweep: leastSweep}
+}
+
+func (m *orderMeasure) add(r *record.Record) {
+	if !arrived(r) || r.LatencyNs == nil {
+		return
+	}
+	m.arrived += uint64(r.Segs)
+	key, now := flowOf(r), arrival{r.TNs + *r.LatencyNs, r.TNs, r.Segs, r.ID}
+	list := m.flows[key]
+	m.kept -= len(list)
+	for n := len(list); n > 0 && list[n-1].at > now.at; n-- {
+		late := list[n-1]
+		m.misordered += uint64(late.segs)
+		m.worst.add(late.id, float64(late.at-now.at), func() string {
+			return fmt.Sprintf("arrived %s after %s, which was sent %s later", words.Duration(float64(late.at-now.at)), now.id, words.Duration(float64(now.sent-late.sent)))
+		})
+		list = list[:n-1]
+	}
+	if m.kept+len(list) < mostKept {
+		list = append(list, now)
+	} else {
+		m.over += uint64(r.Segs)
+	}
+	m.keep(key, list, now.sent)
+	if m.untilSweep--; m.untilSweep <= 0 {
+		for key, list := range m.flows {
+			m.kept -= len(list)
+			m.keep(key, list, now.sent)
+		}
+		m.untilSweep = max(leastSweep, m.kept)
+	}
+}
+
+// keep keeps those of a flow that arrived after something was sent: nothing that is sent from then on overtakes others.
+func (m *orderMeasure) keep(key string, list []arrival, sent int64) {
+	i := slices.IndexFunc(list, func(a arrival) bool { return a.at > sent })
+	if i < 0 {
+		delete(m.flows, key)
+		return
+	}
+	m.flows[key] = list[i:]
+	m.kept += len(list) - i
+}
+
+// flowOf names the flow of a packet, one direction.
+func flowOf(r *record.Record) string {
+	text := r.Proto + " " + words.Endpoint(r.Src, r.Sport) + " > " + words.Endpoint(r.Dst, r.Dport)
+	if r.ICMPType != nil && r.ICMPID != nil {
+		text += fmt.Sprintf(" type %d id %d", *r.ICMPType, *r.ICMPID)
+	}
+	return text
+}
+
+func (m *orderMeasure) judge(to *Result) {
+	to.Promised = "no packet behind one that was sent later"
+	to.Measured, to.Verdict = fmt.Sprintf("%d of %d reordered", m.misordered, m.arrived), verdict(m.misordered == 0)
+	to.Values["reordered"] = float64(m.misordered)
+	to.Evidence = m.worst.evidence()
+	if m.arrived == 0 {
+		to.Measured, to.Verdict, to.Cause = "nothing arrived", Fails, "no packet that was selected arrived with a time"
+	}
+	if m.over > 0 {
+		to.Verdict, to.Cause = Fails, fmt.Sprintf("for %s there was no room: %d others were on their way at once, select fewer", packets(m.over), mostKept)
+	}
+}
