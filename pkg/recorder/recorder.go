@@ -112,11 +112,17 @@ func (r *Recorder) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := r.poll(); err != nil {
-			return err
+		err := r.poll()
+		if err == nil {
+			if err = r.ring.Update(); !errors.Is(err, domain.ErrNotAttached) {
+				err = nil // it is tried again
+			}
 		}
-		if err := r.ring.Update(); errors.Is(err, domain.ErrNotAttached) {
+		if errors.Is(err, domain.ErrNotAttached) { // a poll can notice it, too
 			return errors.Join(r.last(), err)
+		}
+		if err != nil {
+			return err
 		}
 		r.observe(false)
 		select {
@@ -144,13 +150,10 @@ func (r *Recorder) poll() error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if r.flight != nil && (err == nil || errors.Is(err, domain.ErrNotAttached)) { // all packets have come before it says so
+		err = errors.Join(err, r.trigger())
 	}
-	if r.flight != nil {
-		return r.trigger()
-	}
-	return r.failed
+	return errors.Join(err, r.failed)
 }
 
 // keep adds a packet to the segments.
