@@ -78,6 +78,9 @@ func New(o Options) (_ *Recorder, err error) {
 		return nil, err
 	}
 	if o.Flight != nil {
+		if err = checkDir(o.Dir); err != nil { // it is opened when a condition is met, which may be hours away
+			return nil, err
+		}
 		r.flight, err = newFlight(o.Flight, r.ring)
 		return r, err
 	}
