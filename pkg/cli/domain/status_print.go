@@ -32,7 +32,11 @@ func printStatus(k *kit.Kit, v *status.View) error {
 	head.Add("attached", v.Attached.In(k.Location).Format(time.DateTime))
 	head.Add("agent", process)
 	if v.Recorder != nil {
-		head.Add("recorder", fmt.Sprintf("process %d, into %s", v.Recorder.PID, v.Recorder.Dir))
+		text := fmt.Sprintf("process %d, into %s", v.Recorder.PID, v.Recorder.Dir)
+		if v.Recorder.LastError != "" {
+			text += "; last error: " + v.Recorder.LastError
+		}
+		head.Add("recorder", text)
 	}
 	head.Add("lease", lease)
 	hooks := o.Hook + ", losses by " + losses

@@ -240,6 +240,9 @@ func printResult(k *kit.Kit, result *recorder.Result, o *recorder.Options) {
 	for _, cause := range answer.SortedKeys(result.NotKept) {
 		fmt.Fprintf(k.Stderr, "radar: %s not kept: %s\n", packets(result.NotKept[cause]), cause)
 	}
+	if result.LastError != "" {
+		fmt.Fprintf(k.Stderr, "radar: the last error: %s\n", result.LastError)
+	}
 }
 
 // sizeText is "12.3 MiB", or "845 bytes".
@@ -267,11 +270,16 @@ func inBackground(k *kit.Kit, ctx context.Context, readyFD int, o recorder.Optio
 	defer stop()
 	return k.InBackground(readyFD, func(b *kit.Background) error {
 		o.Say = func(text string) { b.Log.Info(text) }
-		claim, err := recorder.Claim(o.Domain, o.Dir)
+		claim, err := recorder.NewClaim(o.Domain, o.Dir)
 		if err != nil {
 			return err
 		}
 		defer claim.Release()
+		o.Changed = func(s recorder.Status) {
+			if err := claim.Tell(s); err != nil {
+				b.Log.Warn("tell what was not kept", "error", err)
+			}
+		}
 		r, err := recorder.New(o)
 		if err != nil {
 			return err

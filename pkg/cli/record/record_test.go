@@ -138,16 +138,20 @@ for i in range(3000): s.sendto(os.urandom(i % 1000 + 8), ("10.0.2.2", 7))`)
 	w.Ping(5)
 	nstest.WaitFor(t, "the end of all packets", func() bool { v := w.Status().Totals; return v.Delivered >= 3010 && v.InFlight == 0 })
 	live := len(w.Packets("--last", "0"))
+	nstest.WaitFor(t, "the recorder to say that it cannot keep them", func() bool { return strings.Contains(said(), "packets are not kept: the disk was full: ") })
+	if err := os.Remove(filepath.Join(disk, "full")); err != nil { // now there is room to say so
+		t.Fatal(err)
+	}
 	clitest.Interrupt(t, cmd)
 	if live < 3010 {
 		t.Errorf("the ring has %d packets", live)
 	}
-	if !strings.Contains(said(), " packets not kept: the disk was full") {
+	if !strings.Contains(said(), " packets not kept: the disk was full\n") || !strings.Contains(said(), "radar: the last error: ") {
 		t.Errorf("it says %q", said())
 	}
 	// What it has written can be read, and it says that there is more.
 	stdout, stderr, code := clitest.Radar(t, "packets", "--last", "0", "-o", "json", "-r", filepath.Join(disk, "run"))
-	if code != kit.ExitOK || strings.Contains(stderr, "damaged") {
+	if code != kit.ExitOK || strings.Contains(stderr, "damaged") || !strings.Contains(stderr, " not recorded: the disk was full") {
 		t.Errorf("code %d, %q", code, stderr)
 	}
 	if got := len(clitest.Lines(t, stdout)); got >= live {
