@@ -30,6 +30,8 @@ type watched struct {
 	whole    time.Time         // when all of it was told last
 	domain   *domain.Domain    // as it was told
 	told     map[string]string // fields by the kind of the event, as JSON
+	nodes    map[string]any    // their interfaces, as they were last
+	troubled bool              // the agent was
 	counters map[string]any    // what is to be told of them: the domain may be gone at the end
 	counted  time.Time         // when they were told
 	lost     uint64            // events that were not kept when all was told
@@ -103,10 +105,21 @@ func (r *Recorder) lookAtDomain() {
 	r.watched.domain = d
 }
 
+// lookAtInterfaces tells what the kernel says of them. Of a node that is gone it stays what was so last: it may be told
+// again after that.
 func (r *Recorder) lookAtInterfaces() {
-	if fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(r.ring.Domain, node) }); err == nil {
-		r.tell(recording.EventInterfaces, fields)
+	fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(r.ring.Domain, node) })
+	if err != nil {
+		return
 	}
+	nodes, _ := fields["nodes"].(map[string]any)
+	for node, list := range r.watched.nodes {
+		if nodes[node] == nil {
+			nodes[node] = list
+		}
+	}
+	r.watched.nodes = nodes
+	r.tell(recording.EventInterfaces, fields)
 }
 
 // lookAtCounters tells what was not measured, if there is to be a note of it. Counters of what was are of no use to
@@ -148,9 +161,10 @@ func (r *Recorder) lookAtTroubles() {
 		return
 	}
 	list, err := process.Troubles()
-	if err != nil || len(list) == 0 && r.watched.told[recording.EventTroubles] == "" {
+	if err != nil || len(list) == 0 && !r.watched.troubled {
 		return
 	}
+	r.watched.troubled = len(list) > 0
 	r.tell(recording.EventTroubles, map[string]any{"troubles": list})
 }
 
