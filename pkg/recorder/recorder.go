@@ -159,10 +159,14 @@ func (r *Recorder) poll() error {
 		}
 		return nil
 	})
-	if r.flight != nil && (err == nil || errors.Is(err, domain.ErrNotAttached)) { // all packets have come before it says so
-		err = errors.Join(err, r.trigger())
+	if err != nil && !errors.Is(err, domain.ErrNotAttached) { // before it says that, all packets have come
+		return err
 	}
-	return errors.Join(err, r.failed)
+	failed := r.failed
+	if r.flight != nil {
+		failed = r.trigger()
+	}
+	return errors.Join(err, failed)
 }
 
 // keep adds a packet to the segments.
