@@ -105,16 +105,20 @@ var NotMeantReasons = []string{Watch, IPv6, Leaseless}
 // neighbours, which goes on for ever.
 var unmeant = map[string]bool{Watch: true, IPv6: true, Leaseless: true, "neighbour": true}
 
+// IsNoted reports whether NotMeasuredNotes count a counter's packets.
+func IsNoted(c *datapath.Counter) bool {
+	return c.Group == datapath.GroupNotMeasured && c.Value > 0 && !unmeant[strings.TrimPrefix(c.Name, notMeasured)]
+}
+
 // NotMeasuredNotes count what could not be measured.
 func NotMeasuredNotes(counters []datapath.Counter) (notes []Note) {
 	var all NotMeasured
 	for _, c := range counters {
-		reason := strings.TrimPrefix(c.Name, notMeasured)
-		if c.Group != datapath.GroupNotMeasured || c.Value == 0 || unmeant[reason] {
+		if !IsNoted(&c) {
 			continue
 		}
 		all.Packets += c.Value
-		all.Reasons = append(all.Reasons, Reason{reason, c.Value})
+		all.Reasons = append(all.Reasons, Reason{strings.TrimPrefix(c.Name, notMeasured), c.Value})
 	}
 	if all.Packets > 0 {
 		notes = append(notes, all)

@@ -108,9 +108,13 @@ func (r *Recorded) HasNode(name string) bool {
 
 // Lacks implements Source: what was not measured, or not kept.
 func (r *Recorded) Lacks() []Note {
-	notes := NotMeasuredNotes(r.Last.Counters)
-	for _, cause := range SortedKeys(r.Last.NotKept) {
-		notes = append(notes, NotKept{r.Last.NotKept[cause], cause})
+	return append(NotMeasuredNotes(r.Last.Counters), NotKeptNotes(r.Last.NotKept)...)
+}
+
+// NotKeptNotes say how many packets were not kept, by cause.
+func NotKeptNotes(packets map[string]uint64) (notes []Note) {
+	for _, cause := range SortedKeys(packets) {
+		notes = append(notes, NotKept{packets[cause], cause})
 	}
 	return notes
 }

@@ -4,15 +4,23 @@ package recorder
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
@@ -31,6 +39,7 @@ type flight struct {
 	cursors    []cursor // of the polls of the last Before, oldest first
 	lastMet    map[*Condition]int64
 	triggers   uint64
+	unopened   error // why the directory could not be opened
 	flushed    int64 // the end of the window that is finished
 }
 
@@ -60,6 +69,38 @@ func newFlight(f *Flight, ring *answer.Ring) (*flight, error) {
 		all.conditions = append(all.conditions, newWatch(c, ring.Decoder))
 	}
 	return all, nil
+}
+
+// checkDir says why no recording can be opened in a directory, which need not be there yet.
+func checkDir(dir string) error {
+	there, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(there)
+	for ; errors.Is(err, fs.ErrNotExist); _, err = os.Stat(there) {
+		there = filepath.Dir(there)
+	}
+	var trial string
+	if err == nil {
+		trial, err = os.MkdirTemp(there, ".radar-trial-")
+	}
+	if err != nil {
+		return fmt.Errorf("recording in %s: %w", dir, err)
+	}
+	defer os.RemoveAll(trial)
+	for path, flags := range map[string]int{filepath.Join(trial, statedir.LockFile): unix.O_CREAT, filepath.Join(dir, statedir.LockFile): 0} {
+		fd, err := statedir.TryLock(path, unix.O_RDWR|flags)
+		switch {
+		case err == nil:
+			unix.Close(fd)
+		case errors.Is(err, statedir.ErrLocked):
+			return fmt.Errorf("recording in %s: %w", dir, segments.ErrInUse)
+		case flags != 0 || !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("recording in %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // begin begins a poll.
@@ -109,19 +150,27 @@ func (f *flight) begins(m *met) bool {
 	return n == 0 || m.at-int64(f.Before) > f.windows[n-1].until
 }
 
-// meet makes a window, or lengthens the last one, and keeps what has ended of it.
+// meet makes a window, or lengthens the last one, and keeps what has ended of it. A directory that cannot be opened is
+// tried again when a condition is met next.
 func (r *Recorder) meet(m *met) error {
 	f, begins := r.flight, r.flight.begins(m)
-	if r.writer == nil {
-		if err := r.open(); err != nil {
-			return err
-		}
+	isNew := f.isNew(m)
+	if isNew {
+		f.triggers++
 	}
-	if f.isNew(m) {
+	if r.writer == nil {
+		if f.unopened = r.open(); f.unopened != nil {
+			if isNew {
+				r.Say(fmt.Sprintf("%s: %s, but nothing is kept: %v", m.of.Text, m.value, f.unopened))
+			}
+			return nil
+		}
+		isNew = true // it is told once, whenever that works
+	}
+	if isNew {
 		r.event(recording.EventTrigger, map[string]any{
 			"condition": m.of.Text, "value": m.value, "at": record.TimeString(m.at + r.ring.Decoder.WallOffset()), "merged": !begins,
 		})
-		f.triggers++
 		r.Say(fmt.Sprintf("%s: %s", m.of.Text, m.value))
 	}
 	wanted := window{m.at - int64(f.Before), m.last + int64(f.After)}
@@ -191,8 +240,9 @@ func (r *Recorder) finish() error {
 		return r.failed
 	}
 	f.flushed = f.windows[n-1].until
-	if err := r.writer.Flush(); err != nil {
-		return err
+	if err := r.writer.Flush(); err != nil { // what that cost Stats count
+		r.Say(fmt.Sprintf("the time after has passed, and not all of it is kept: %v", err))
+		return r.failed
 	}
 	r.Say(fmt.Sprintf("the time after has passed: %d packets are kept in all", r.writer.Stats().Kept))
 	return r.failed

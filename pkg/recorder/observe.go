@@ -4,89 +4,155 @@ package recorder
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// lookEvery is how often a recorder looks at what is no packet.
-const lookEvery = 2 * time.Second
+// lookEvery is how often a recorder looks at what is no packet, countEvery how often it tells counters, which change all
+// the time: each file of events has some.
+const (
+	lookEvery  = 2 * time.Second
+	countEvery = time.Minute
+)
 
 // watched is what was told of things beside packets.
 type watched struct {
-	next       time.Time
-	domain     *domain.Domain
-	interfaces string            // as JSON
-	counters   string            // the same
-	troubles   string            // the same
-	notKept    map[string]uint64 // by cause
+	next     time.Time
+	whole    time.Time         // when all of it was told last
+	domain   *domain.Domain    // as it was told
+	told     map[string]string // fields by the kind of the event, as JSON
+	nodes    map[string]any    // their interfaces, as they were last
+	troubled bool              // the agent was
+	counters map[string]any    // what is to be told of them: the domain may be gone at the end
+	counted  time.Time         // when they were told
+	lost     uint64            // events that were not kept when all was told
+	status   Status
 }
 
 // observe tells what has changed beside packets: nodes and ports at once, the rest now and then, or if all is set.
 func (r *Recorder) observe(all bool) {
-	if r.writer == nil {
+	w, now := &r.watched, time.Now()
+	all = all || w.domain != r.ring.Domain
+	if r.writer == nil || !all && now.Before(w.next) {
 		return
 	}
-	w := &r.watched
-	if d := r.ring.Domain; w.domain != d {
-		if w.domain != nil { // the first one is in each file
-			if fields, err := recording.DescriptionOf(d); err == nil {
-				r.event(recording.EventDomain, fields)
-			}
-		}
-		w.domain, all = d, true
+	w.next = now.Add(lookEvery)
+	stats := r.writer.Stats()
+	if w.isLost(now, &stats) {
+		w.told, w.domain, w.whole, w.lost = make(map[string]string), nil, now, stats.EventsNotKept
 	}
-	if now := time.Now(); all || now.After(w.next) {
-		w.next = now.Add(lookEvery)
-		r.lookAtInterfaces()
-		r.lookAtCounters()
-		r.lookAtTroubles()
-		r.tellNotKept()
+	r.lookAtDomain()
+	r.lookAtInterfaces()
+	r.lookAtCounters(all, now)
+	r.lookAtTroubles()
+	r.lookAtNotKept()
+	r.report()
+}
+
+// isLost reports whether what was told may be gone, or is not in the folder of this hour: the disk was full, or the
+// file with it was beyond the recording's bounds. A recording can be read only with it.
+func (w *watched) isLost(now time.Time, s *segments.Stats) bool {
+	hour := func(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
+	return w.whole.IsZero() || s.EventsNotKept > w.lost || s.EventsRemoved >= w.whole.UnixNano() || !hour(now).Equal(hour(w.whole))
+}
+
+// report says what was not kept where the recording may not be able to.
+func (r *Recorder) report() {
+	now, before := Status{Dir: r.Dir, NotKept: r.notKept()}, r.watched.status
+	now.LastError = r.writer.Stats().LastError // after that: no cause is without it
+	if reflect.DeepEqual(now, before) {
+		return
+	}
+	r.watched.status = now
+	if r.Changed != nil {
+		r.Changed(now)
+	}
+	for _, cause := range answer.SortedKeys(now.NotKept) {
+		if before.NotKept[cause] == 0 {
+			r.Say(strings.TrimSuffix("packets are not kept: "+cause+": "+now.LastError, ": "))
+		}
 	}
 }
 
 // tell adds an event if what it says has changed. An attempt that fails is made again.
-func (r *Recorder) tell(kind string, told *string, fields map[string]any) {
+func (r *Recorder) tell(kind string, fields map[string]any) {
 	text, err := json.Marshal(fields)
-	if err != nil || string(text) == *told {
+	if err != nil || string(text) == r.watched.told[kind] {
 		return
 	}
 	if r.writer.AddEvent(time.Now(), kind, fields) == nil {
-		*told = string(text)
+		r.watched.told[kind] = string(text)
 	}
 }
 
+func (r *Recorder) lookAtDomain() {
+	d := r.ring.Domain
+	if r.watched.domain == d {
+		return
+	}
+	if fields, err := recording.DescriptionOf(d); err == nil {
+		r.tell(recording.EventDomain, fields)
+	}
+	r.watched.domain = d
+}
+
+// lookAtInterfaces tells what the kernel says of them. Of a node that is gone it stays what was so last: it may be told
+// again after that.
 func (r *Recorder) lookAtInterfaces() {
-	if fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(r.ring.Domain, node) }); err == nil {
-		r.tell(recording.EventInterfaces, &r.watched.interfaces, fields)
+	fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(r.ring.Domain, node) })
+	if err != nil {
+		return
+	}
+	nodes, _ := fields["nodes"].(map[string]any)
+	for node, list := range r.watched.nodes {
+		if nodes[node] == nil {
+			nodes[node] = list
+		}
+	}
+	r.watched.nodes = nodes
+	r.tell(recording.EventInterfaces, fields)
+}
+
+// lookAtCounters tells what was not measured, if there is to be a note of it. Counters of what was are of no use to
+// anybody: the packets are there.
+func (r *Recorder) lookAtCounters(all bool, now time.Time) {
+	w := &r.watched
+	if fields := r.unmeasured(); fields != nil {
+		w.counters = fields
+	}
+	if due := all || w.told[recording.EventCounters] == "" || now.Sub(w.counted) >= countEvery; due && len(w.counters) > 0 {
+		r.tell(recording.EventCounters, w.counters)
+		w.counted = now
 	}
 }
 
-// lookAtCounters tells what was not measured. Counters of what was are of no use to anybody: the packets are there.
-func (r *Recorder) lookAtCounters() {
+// unmeasured are the counters that there are notes of; nil: the domain is being detached.
+func (r *Recorder) unmeasured() map[string]any {
 	h, err := datapath.Open(r.Domain().Name)
 	if err != nil {
-		return // it is being detached
+		return nil
 	}
 	defer h.Close()
 	counters, err := h.Counters()
 	if err != nil {
-		return
+		return nil
 	}
 	fields := make(map[string]any)
-	for _, c := range counters {
-		if c.Group == datapath.GroupNotMeasured && c.Value > 0 {
-			fields[c.Name] = c.Value
+	for i := range counters {
+		if answer.IsNoted(&counters[i]) {
+			fields[counters[i].Name] = counters[i].Value
 		}
 	}
-	if len(fields) > 0 {
-		r.tell(recording.EventCounters, &r.watched.counters, fields)
-	}
+	return fields
 }
 
 func (r *Recorder) lookAtTroubles() {
@@ -95,21 +161,19 @@ func (r *Recorder) lookAtTroubles() {
 		return
 	}
 	list, err := process.Troubles()
-	if err != nil || len(list) == 0 && r.watched.troubles == "" {
+	if err != nil || len(list) == 0 && !r.watched.troubled {
 		return
 	}
-	r.tell(recording.EventTroubles, &r.watched.troubles, map[string]any{"troubles": list})
+	r.watched.troubled = len(list) > 0
+	r.tell(recording.EventTroubles, map[string]any{"troubles": list})
 }
 
-// tellNotKept tells what was not kept since it told that last.
-func (r *Recorder) tellNotKept() {
-	fields, now := make(map[string]any), r.notKept()
-	for cause, n := range now {
-		if more := n - r.watched.notKept[cause]; more > 0 {
-			fields[cause] = more
-		}
+func (r *Recorder) lookAtNotKept() {
+	packets := r.notKept()
+	if len(packets) == 0 {
+		return
 	}
-	if len(fields) > 0 && r.writer.AddEvent(time.Now(), recording.EventNotKept, fields) == nil {
-		r.watched.notKept = now
+	if fields, err := recording.NotKeptOf(r.begun, packets); err == nil {
+		r.tell(recording.EventNotKept, fields)
 	}
 }

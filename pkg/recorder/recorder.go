@@ -3,6 +3,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,15 +37,19 @@ type Options struct {
 
 	// Say tells what happens; nil: nobody listens.
 	Say func(text string)
+	// Changed tells of a new status; nil: nobody listens.
+	Changed func(Status)
 }
 
 // Result is what became of the packets.
 type Result struct {
-	Kept     uint64            `json:"kept"`
-	NotKept  map[string]uint64 `json:"not_kept,omitempty"` // by cause
-	Files    int               `json:"files"`
-	Bytes    int64             `json:"bytes"`
-	Triggers uint64            `json:"triggers,omitempty"`
+	Kept    uint64            `json:"kept"`
+	NotKept map[string]uint64 `json:"not_kept,omitempty"` // by cause
+	// LastError is why the disk did not take what was to be kept.
+	LastError string `json:"last_error,omitempty"`
+	Files     int    `json:"files"`
+	Bytes     int64  `json:"bytes"`
+	Triggers  uint64 `json:"triggers,omitempty"`
 }
 
 // Recorder keeps packets. It is for one goroutine.
@@ -54,6 +59,7 @@ type Recorder struct {
 	follower *answer.Follower
 	writer   *segments.Writer // nil: a flight recorder that has kept nothing
 	flight   *flight          // nil: everything is kept
+	begun    time.Time        // when the recording did
 	watched  watched
 	kept     segments.Packet // scratch
 	failed   error           // of the writer, in a poll
@@ -78,6 +84,9 @@ func New(o Options) (_ *Recorder, err error) {
 		return nil, err
 	}
 	if o.Flight != nil {
+		if err = checkDir(o.Dir); err != nil { // it is opened when a condition is met, which may be hours away
+			return nil, err
+		}
 		r.flight, err = newFlight(o.Flight, r.ring)
 		return r, err
 	}
@@ -101,8 +110,8 @@ func (r *Recorder) open() error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", r.Dir, err)
 	}
+	r.begun = time.Now()
 	r.event(recording.EventBegin, map[string]any{"domain": d.Name, "epoch": fmt.Sprintf("%08x", d.Epoch)})
-	r.watched.interfaces = "" // they are told once in each recording
 	r.observe(true)
 	return nil
 }
@@ -112,11 +121,17 @@ func (r *Recorder) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := r.poll(); err != nil {
-			return err
+		err := r.poll()
+		if err == nil {
+			if err = r.ring.Update(); !errors.Is(err, domain.ErrNotAttached) {
+				err = nil // it is tried again
+			}
 		}
-		if err := r.ring.Update(); errors.Is(err, domain.ErrNotAttached) {
+		if errors.Is(err, domain.ErrNotAttached) { // a poll can notice it, too
 			return errors.Join(r.last(), err)
+		}
+		if err != nil {
+			return err
 		}
 		r.observe(false)
 		select {
@@ -144,13 +159,14 @@ func (r *Recorder) poll() error {
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, domain.ErrNotAttached) { // before it says that, all packets have come
 		return err
 	}
+	failed := r.failed
 	if r.flight != nil {
-		return r.trigger()
+		failed = r.trigger()
 	}
-	return r.failed
+	return errors.Join(err, failed)
 }
 
 // keep adds a packet to the segments.
@@ -186,17 +202,29 @@ func (r *Recorder) notKept() map[string]uint64 {
 // Close finishes the recording. The result is known then.
 func (r *Recorder) Close() (Result, error) {
 	var result Result
-	r.observe(true)
 	var err error
 	if r.writer != nil {
-		r.event(recording.EventEnd, map[string]any{"domain": r.ring.Domain.Name, "kept": r.writer.Stats().Kept})
-		err = r.writer.Close()
+		r.watched.whole = time.Time{} // all of it stands in the newest file, whatever is removed then
+		r.observe(true)
+		end := func() {
+			r.event(recording.EventEnd, map[string]any{"domain": r.ring.Domain.Name, "kept": r.writer.Stats().Kept})
+		}
+		end()
+		if err = r.writer.Flush(); err != nil { // it is known now what was not kept, and it may be said where packets have no room
+			r.observe(true)
+			end()
+		}
+		err = cmp.Or(err, r.writer.Close())
 		stats := r.writer.Stats()
-		result.Kept, result.Files, result.Bytes = stats.Kept, stats.Segments, stats.Bytes
+		result.Kept, result.Files, result.Bytes, result.LastError = stats.Kept, stats.Segments, stats.Bytes, stats.LastError
+		r.report()
 	}
 	result.NotKept = r.notKept()
 	if r.flight != nil {
 		result.Triggers = r.flight.triggers
+		if r.flight.unopened != nil {
+			result.LastError = r.flight.unopened.Error()
+		}
 	}
 	return result, errors.Join(err, r.ring.Close())
 }

@@ -32,8 +32,7 @@ type watch struct {
 
 	seen   []met          // of the packets since it was asked last
 	times  []int64        // of losses since it was asked last
-	recent []int64        // of losses: the newest count+1, in a circle
-	oldest int            // in recent
+	recent []loss         // by time: the newest count+1, and more with which one that is known late is compared
 	parts  map[int64]part // of latencies, by time
 	fresh  bool           // there are latencies that were not looked at
 	paths  map[flow]uint64
@@ -45,6 +44,15 @@ const (
 	windowParts = 20
 	mostFlows   = 1 << 16
 )
+
+// loss is when a packet was lost. A fresh one was not looked at.
+type loss struct {
+	at    int64
+	fresh bool
+}
+
+// moreLosses are remembered beside those that a condition is about.
+const moreLosses = 1 << 14
 
 // part counts latencies of a part of the window: how many of them there are of each power of growth.
 type part map[int]uint32
@@ -122,24 +130,35 @@ func (w *watch) isAt(node, port uint16) bool {
 	return (w.at.Node == "" || w.of.NodeName(node) == w.at.Node) && (w.at.Port == "" || w.of.PortName(port) == w.at.Port)
 }
 
-// countLosses looks whether the newest count+1 losses lie close enough together.
+// countLosses looks whether count+1 losses lie close enough together of which one is new. A loss that is known late
+// counts among those of its time.
 func (w *watch) countLosses() {
-	slices.Sort(w.times)
+	if len(w.times) == 0 {
+		return
+	}
+	first := slices.Min(w.times)
 	for _, at := range w.times {
-		if len(w.recent) <= w.count {
-			w.recent = append(w.recent, at)
-		} else {
-			w.recent[w.oldest] = at
-			w.oldest = (w.oldest + 1) % len(w.recent)
-		}
-		if len(w.recent) <= w.count {
-			continue
-		}
-		if first := w.recent[w.oldest]; at-first <= int64(w.within) {
-			w.meet(at, func() string { return fmt.Sprintf("%d in %v", len(w.recent), time.Duration(max(at-first, 0))) })
-		}
+		w.recent = append(w.recent, loss{at, true})
 	}
 	w.times = w.times[:0]
+	slices.SortFunc(w.recent, func(x, y loss) int { return cmp.Compare(x.at, y.at) })
+	from, _ := slices.BinarySearchFunc(w.recent, first, func(l loss, at int64) int { return cmp.Compare(l.at, at) })
+	newest := -1
+	for i := from; i < len(w.recent); i++ {
+		if w.recent[i].fresh {
+			w.recent[i].fresh, newest = false, i
+		}
+		begin := i - w.count
+		if begin < 0 || newest < begin {
+			continue
+		}
+		if took := w.recent[i].at - w.recent[begin].at; took <= int64(w.within) {
+			w.meet(w.recent[i].at, func() string { return fmt.Sprintf("%d in %v", w.count+1, time.Duration(took)) })
+		}
+	}
+	if most := w.count + 1 + moreLosses; len(w.recent) > most {
+		w.recent = slices.Delete(w.recent, 0, len(w.recent)-most)
+	}
 }
 
 // addLatency takes the packet's times on the link.

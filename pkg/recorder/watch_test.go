@@ -87,6 +87,27 @@ func TestWatchLosses(t *testing.T) {
 	}
 }
 
+// A loss that is known late, as that of a packet that has expired, counts among those of its time.
+func TestWatchLateLosses(t *testing.T) {
+	w := watching(t, "loss > 2 in 100ms")
+	ask := func(want string, times ...int64) {
+		t.Helper()
+		for _, when := range times {
+			w.add(lost(when*ms, 3))
+		}
+		got := w.met()
+		if at(got) != want {
+			t.Errorf("losses at %v ms: met at %v, want %s", times, at(got), want)
+		}
+	}
+	ask("[]", 5000, 5050, 10000, 11000)
+	ask("[]", 3000)     // it lies before all of them
+	ask("[]", 10500)    // and it between
+	ask("[5070]", 5070) // this one is the third of its time
+	ask("[5130]", 5130) // and so is this
+	ask("[]", 12000)    // what was met is not met again
+}
+
 func TestWatchLatency(t *testing.T) {
 	w := watching(t, "p90 link r-1-h2 > 5ms in 100ms")
 	for i := range int64(90) {

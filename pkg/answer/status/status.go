@@ -68,8 +68,8 @@ type Options struct {
 
 // Recorder keeps the domain's packets (attach --record).
 type Recorder struct {
-	PID int    `json:"pid"`
-	Dir string `json:"dir"`
+	PID int `json:"pid"`
+	recorder.Status
 }
 
 // Agent is the domain's.
@@ -165,7 +165,9 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 		return nil, err
 	}
 	if running != nil {
-		v.Recorder = &Recorder{running.PID, running.Dir}
+		running.Close()
+		v.Recorder = &Recorder{running.PID, running.Status}
+		v.Notes = append(v.Notes, w.Texts(answer.NotKeptNotes(running.NotKept))...)
 	}
 	if v.Lease, err = answer.LeaseOf(h); err != nil {
 		return nil, err

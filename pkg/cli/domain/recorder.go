@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // startRecorder starts the domain's recorder in the background, if one is asked for.
@@ -25,6 +27,7 @@ func (f *attachOptions) startRecorder(name string, view *attachView) error {
 		return err
 	}
 	if running, err := recorder.Find(name); err != nil || running != nil {
+		defer running.Close()
 		return errors.Join(err, alreadyRecorded(running))
 	}
 	find := func() (host.Process, error) {
@@ -32,6 +35,7 @@ func (f *attachOptions) startRecorder(name string, view *attachView) error {
 		if r == nil {
 			return host.Process{}, err
 		}
+		r.Close()
 		return r.Process, err
 	}
 	started, err := background.Start(domain.File(name, recorder.LogFile), find, "record", "--write", dir, "--history", background.Domain, name)
@@ -63,13 +67,22 @@ func findRecorder(k *kit.Kit) *recorder.Running {
 	return r
 }
 
-// awaitRecorder waits until a recorder has finished its files, if the domain has ended.
+// awaitRecorder waits until a recorder has finished its files, if the domain has ended, and says what it has not kept:
+// its log has gone with the domain.
 func awaitRecorder(k *kit.Kit, ctx context.Context, r *recorder.Running) error {
 	if r == nil {
 		return nil
 	}
+	defer r.Close()
 	if _, err := domain.Load(k.Domain); !errors.Is(err, domain.ErrNotAttached) {
 		return nil
 	}
-	return r.Await(ctx)
+	err := r.Await(ctx)
+	for _, cause := range answer.SortedKeys(r.NotKept) {
+		fmt.Fprintf(k.Stderr, "radar: %s not recorded in %s: %s\n", words.PacketsWere(r.NotKept[cause]), r.Dir, cause)
+	}
+	if r.LastError != "" {
+		fmt.Fprintf(k.Stderr, "radar: the recorder's last error: %s\n", r.LastError)
+	}
+	return err
 }

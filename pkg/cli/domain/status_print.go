@@ -32,7 +32,7 @@ func printStatus(k *kit.Kit, v *status.View) error {
 	head.Add("attached", v.Attached.In(k.Location).Format(time.DateTime))
 	head.Add("agent", process)
 	if v.Recorder != nil {
-		head.Add("recorder", fmt.Sprintf("process %d, into %s", v.Recorder.PID, v.Recorder.Dir))
+		head.Add("recorder", recorderText(v.Recorder))
 	}
 	head.Add("lease", lease)
 	hooks := o.Hook + ", losses by " + losses
@@ -166,4 +166,12 @@ func printCounters(k *kit.Kit, counters []status.Counter) error {
 	}
 	fmt.Fprintln(k.Out)
 	return t.Flush(k.Out)
+}
+
+func recorderText(r *status.Recorder) string {
+	text := fmt.Sprintf("process %d, into %s", r.PID, r.Dir)
+	if r.LastError != "" {
+		text += "; last error: " + r.LastError
+	}
+	return text
 }

@@ -186,6 +186,8 @@ func foreground(k *kit.Kit, ctx context.Context, o recorder.Options) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
+	ctx, release := untilHangup(ctx)
+	defer release()
 	r, err := recorder.New(o)
 	if err != nil {
 		return err
@@ -196,6 +198,21 @@ func foreground(k *kit.Kit, ctx context.Context, o recorder.Options) error {
 	}
 	fmt.Fprintf(k.Stderr, "radar: %s; Ctrl-C ends it\n", what)
 	return end(k, r, &o, r.Run(ctx))
+}
+
+// untilHangup ends ctx when the terminal goes. The kernel and the shell both say so: the second one does not end us
+// before the files are finished, and neither does it that nobody reads what we say. nohup stays what it is.
+func untilHangup(ctx context.Context) (_ context.Context, release func()) {
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	stop := func() {}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	return ctx, func() {
+		stop()
+		signal.Stop(unread)
+	}
 }
 
 // end finishes a recording, and says what became of the packets.
@@ -222,6 +239,9 @@ func printResult(k *kit.Kit, result *recorder.Result, o *recorder.Options) {
 	}
 	for _, cause := range answer.SortedKeys(result.NotKept) {
 		fmt.Fprintf(k.Stderr, "radar: %s not kept: %s\n", packets(result.NotKept[cause]), cause)
+	}
+	if result.LastError != "" {
+		fmt.Fprintf(k.Stderr, "radar: the last error: %s\n", result.LastError)
 	}
 }
 
@@ -250,11 +270,16 @@ func inBackground(k *kit.Kit, ctx context.Context, readyFD int, o recorder.Optio
 	defer stop()
 	return k.InBackground(readyFD, func(b *kit.Background) error {
 		o.Say = func(text string) { b.Log.Info(text) }
-		claim, err := recorder.Claim(o.Domain, o.Dir)
+		claim, err := recorder.NewClaim(o.Domain, o.Dir)
 		if err != nil {
 			return err
 		}
 		defer claim.Release()
+		o.Changed = func(s recorder.Status) {
+			if err := claim.Tell(s); err != nil {
+				b.Log.Warn("tell what was not kept", "error", err)
+			}
+		}
 		r, err := recorder.New(o)
 		if err != nil {
 			return err

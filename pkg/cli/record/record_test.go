@@ -119,40 +119,75 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Where the disk is full, measurement goes on, and what was not kept is counted.
-func TestDiskFull(t *testing.T) {
-	w := clitest.NewWorld(t)
-	disk := t.TempDir()
+// smallDisk is a disk on which a recording has little room. fill takes most of it and sends more packets than fit into
+// the rest, free gives it back.
+func smallDisk(w *clitest.World) (dir string, fill, free func()) {
+	w.Helper()
+	disk := w.TempDir()
 	if err := unix.Mount("radar", disk, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	nstest.Cleanup(t, func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
-	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
-	cmd, said := recorderOf(w, "keeping packets", "-w", filepath.Join(disk, "run"), "--rotate-age", "1s")
-	if err := os.WriteFile(filepath.Join(disk, "full"), bytes.Repeat([]byte("x"), 48<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.In("h1", "python3", "-c", `import socket, os
+	nstest.Cleanup(w.T, func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	full := filepath.Join(disk, "full")
+	fill = func() {
+		if err := os.WriteFile(full, bytes.Repeat([]byte("x"), 48<<10), 0o600); err != nil {
+			w.Fatal(err)
+		}
+		w.In("h1", "python3", "-c", `import socket, os
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(3000): s.sendto(os.urandom(i % 1000 + 8), ("10.0.2.2", 7))`)
-	w.Ping(5)
-	nstest.WaitFor(t, "the end of all packets", func() bool { v := w.Status().Totals; return v.Delivered >= 3010 && v.InFlight == 0 })
+		w.Ping(5)
+		nstest.WaitFor(w.T, "the end of all packets", func() bool { v := w.Status().Totals; return v.Delivered >= 3010 && v.InFlight == 0 })
+	}
+	free = func() {
+		if err := os.Remove(full); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return filepath.Join(disk, "run"), fill, free
+}
+
+// Where the disk is full, measurement goes on, and what was not kept is counted. The recording says so when there is
+// room for it.
+func TestDiskFull(t *testing.T) {
+	w := clitest.NewWorld(t)
+	dir, fill, free := smallDisk(w)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	cmd, said := recorderOf(w, "keeping packets", "-w", dir, "--rotate-age", "1s")
+	fill()
 	live := len(w.Packets("--last", "0"))
+	nstest.WaitFor(t, "the recorder to say that it cannot keep them", func() bool { return strings.Contains(said(), "packets are not kept: the disk was full: ") })
+	free()
 	clitest.Interrupt(t, cmd)
 	if live < 3010 {
 		t.Errorf("the ring has %d packets", live)
 	}
-	if !strings.Contains(said(), " packets not kept: the disk was full") {
+	if !strings.Contains(said(), " packets not kept: the disk was full\n") || !strings.Contains(said(), "radar: the last error: ") {
 		t.Errorf("it says %q", said())
 	}
 	// What it has written can be read, and it says that there is more.
-	stdout, stderr, code := clitest.Radar(t, "packets", "--last", "0", "-o", "json", "-r", filepath.Join(disk, "run"))
-	if code != kit.ExitOK || strings.Contains(stderr, "damaged") {
+	stdout, stderr, code := clitest.Radar(t, "packets", "--last", "0", "-o", "json", "-r", dir)
+	if code != kit.ExitOK || strings.Contains(stderr, "damaged") || !strings.Contains(stderr, " not recorded: the disk was full") {
 		t.Errorf("code %d, %q", code, stderr)
 	}
 	if got := len(clitest.Lines(t, stdout)); got >= live {
 		t.Errorf("%d packets of %d", got, live)
 	}
+}
+
+// status and detach say what a recorder in the background could not keep.
+func TestDiskFullInBackground(t *testing.T) {
+	w := clitest.NewWorld(t)
+	dir, fill, _ := smallDisk(w)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", dir}, w.Lab.AttachArgs()...)...)
+	fill()
+	const cause = " not recorded: the disk was full"
+	nstest.WaitFor(t, "status to say so", func() bool { return strings.Contains(w.Radar(kit.ExitOK, "status"), cause) })
+	w.Says([]string{"status"}, "last error: ")
+	if out := w.Radar(kit.ExitOK, "detach"); !strings.Contains(out, " not recorded in "+dir+": the disk was full") || !strings.Contains(out, "the recorder's last error: ") {
+		t.Errorf("detach says %q", out)
+	}
+	w.NothingLeft()
 }
 
 // A recorder in the background is shown by status, ends with the domain, and has all packets then.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
@@ -25,7 +26,7 @@ const (
 	EventInterfaces = "interfaces"      // nodes: what the kernel says of their interfaces
 	EventCounters   = "counters"        // the programs' counters, by name, since attach
 	EventTroubles   = "troubles"        // troubles: what the agent cannot do; none: it can again
-	EventNotKept    = "not_kept"        // packets, by cause, since the event before
+	EventNotKept    = "not_kept"        // since: when the recorder began; packets, by cause, since then
 	EventTrigger    = "trigger"         // condition, value, at: why packets were kept
 )
 
@@ -48,6 +49,12 @@ type recordedInterface struct {
 // interfacesEvent are the fields of EventInterfaces.
 type interfacesEvent struct {
 	Nodes map[string][]recordedInterface `json:"nodes"` // by the node's number
+}
+
+// notKeptEvent are the fields of EventNotKept.
+type notKeptEvent struct {
+	Since   string            `json:"since"`
+	Packets map[string]uint64 `json:"packets"`
 }
 
 // InterfacesOf are the fields of an EventInterfaces: what look says of the interfaces of a domain's nodes.
@@ -74,6 +81,12 @@ func DescriptionOf(d *domain.Domain) (map[string]any, error) {
 	}{d})
 }
 
+// NotKeptOf are the fields of an EventNotKept: how many packets a recorder that began at a time has not kept since. Each
+// such event has all of it: those before may be lost with the packets.
+func NotKeptOf(begun time.Time, packets map[string]uint64) (map[string]any, error) {
+	return fieldsOf(notKeptEvent{begun.UTC().Format(time.RFC3339Nano), packets})
+}
+
 // fieldsOf are the fields of a value's JSON form.
 func fieldsOf(v any) (map[string]any, error) {
 	b, err := json.Marshal(v)
@@ -90,11 +103,13 @@ type State struct {
 	Interfaces map[uint16]map[int]topo.Interface // by node
 	Counters   []datapath.Counter
 	NotKept    map[string]uint64 // packets, by cause; of all the time
+
+	notKept map[string]map[string]uint64 // by recorder
 }
 
 // read takes what a recording says.
 func (r *State) read(dir *segments.Dir) error {
-	r.NotKept = make(map[string]uint64)
+	r.NotKept, r.notKept = make(map[string]uint64), make(map[string]map[string]uint64)
 	for _, m := range dir.Meta() {
 		if len(m.Description) == 0 {
 			continue
@@ -145,16 +160,30 @@ func (r *State) take(e segments.Event) error {
 			r.Counters = datapath.NamedCounters(of)
 		}
 	case EventNotKept:
-		var of map[string]uint64
-		err = json.Unmarshal(text, &of)
-		for cause, n := range of {
-			r.NotKept[cause] += n
+		var of notKeptEvent
+		if err = json.Unmarshal(text, &of); err == nil {
+			r.addNotKept(&of)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("event %s of %v: %w", e.Kind, e.Time, err)
 	}
 	return nil
+}
+
+// addNotKept takes what a recorder has not kept since it began: the most that it says.
+func (r *State) addNotKept(e *notKeptEvent) {
+	before := r.notKept[e.Since]
+	if before == nil {
+		before = make(map[string]uint64)
+		r.notKept[e.Since] = before
+	}
+	for cause, n := range e.Packets {
+		if n > before[cause] {
+			r.NotKept[cause] += n - before[cause]
+			before[cause] = n
+		}
+	}
 }
 
 // setInterfaces takes what is said of nodes. Those that it does not name were gone: what was so last stays.

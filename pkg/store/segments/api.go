@@ -71,6 +71,8 @@ type Stats struct {
 	NotKept map[string]uint64 `json:"not_kept"` // packets, by cause
 	// EventsNotKept are events that found too many others waiting, or no room on the disk.
 	EventsNotKept uint64 `json:"events_not_kept"`
+	// EventsRemoved is the time of the newest event whose file was removed beyond the bounds, ns since 1970; 0: none was.
+	EventsRemoved int64  `json:"-"`
 	LastError     string `json:"last_error,omitempty"` // why packets were not kept last, or may not outlast a loss of power
 	Segments      int    `json:"segments"`             // in the directory
 	Bytes         int64  `json:"bytes"`                // of these

@@ -13,20 +13,27 @@ import (
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
-// writeEvents writes a file of events.
-func (w *Writer) writeEvents(events []Event) error {
-	err := w.writeEventFile(events)
-	if err != nil {
-		w.mu.Lock()
-		w.stats.EventsNotKept += uint64(len(events))
-		w.cause = err
-		w.mu.Unlock()
+// writeEvents writes a file of events for each hour.
+func (w *Writer) writeEvents(events []Event) (failed error) {
+	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	for len(events) > 0 {
+		folder, n := folderOf(events[0].Time.UnixNano()), 1
+		for n < len(events) && folderOf(events[n].Time.UnixNano()) == folder {
+			n++
+		}
+		if err := w.writeEventFile(events[:n]); err != nil {
+			failed = errors.Join(failed, err)
+			w.mu.Lock()
+			w.stats.EventsNotKept += uint64(n)
+			w.cause = err
+			w.mu.Unlock()
+		}
+		events = events[n:]
 	}
-	return err
+	return failed
 }
 
 func (w *Writer) writeEventFile(events []Event) error {
-	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) })
 	first, last := events[0].Time.UnixNano(), events[len(events)-1].Time.UnixNano()
 	f, err := parquet.NewWriter(discard{}, eventSchema)
 	if err != nil {

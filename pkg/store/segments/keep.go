@@ -30,6 +30,7 @@ type keeper struct {
 
 	mu    sync.Mutex
 	files []finished // in the order of their paths
+	gone  int64      // time of the newest event whose file was removed
 }
 
 // start finds the files that are there, and removes those in whose place others are.
@@ -76,15 +77,15 @@ func (k *keeper) poke() {
 	}
 }
 
-// sum is how many files there are, and their bytes.
-func (k *keeper) sum() (n int, bytes int64) {
+// sum is how many files there are, and their bytes; and the time of the newest event whose file was removed.
+func (k *keeper) sum() (n int, bytes, gone int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, f := range k.files {
 		bytes += f.bytes()
 		n += 1 + len(f.replaces)
 	}
-	return n, bytes
+	return n, bytes, k.gone
 }
 
 // bytes are those on the disk, with files in whose place it is.
@@ -138,6 +139,9 @@ func (k *keeper) trim() {
 		if len(f.replaces) == 0 && k.remove(f.path) {
 			gone[f.path] = true
 			sum -= f.size
+			if strings.HasPrefix(filepath.Base(f.path), kindEvents) {
+				k.gone = max(k.gone, f.last)
+			}
 		}
 	}
 	k.files = slices.DeleteFunc(k.files, func(f finished) bool { return gone[f.path] })

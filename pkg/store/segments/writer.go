@@ -251,7 +251,7 @@ func (w *Writer) Stats() Stats {
 		s.LastError = w.cause.Error()
 	}
 	w.mu.Unlock()
-	s.Segments, s.Bytes = w.keeper.sum()
+	s.Segments, s.Bytes, s.EventsRemoved = w.keeper.sum()
 	return s
 }
 
