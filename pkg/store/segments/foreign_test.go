@@ -22,11 +22,6 @@ type table struct {
 	values []*parquet.Values
 }
 
-// at is the place of a column.
-func (f *table) at(name string) int {
-	return slices.IndexFunc(f.schema, func(c parquet.Column) bool { return c.Path() == name })
-}
-
 // rewrite changes a file as another program could: all its checksums are right.
 func rewrite(t testing.TB, path string, schema parquet.Schema, change func(*table)) {
 	t.Helper()
