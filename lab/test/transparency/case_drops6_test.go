@@ -69,6 +69,8 @@ var _ = add(Case{
 	Name: "nat6/both", Point: 5,
 	Shows: "an IPv6 server behind a router that translates destinations and ports, before one that translates sources; errors of a host behind them",
 	Needs: []string{"nat"},
+	// Two changes of an IPv6 packet's addresses take the room of six nodes.
+	Flags: []string{"--max-hops", "12"},
 	Build: func(w *World) {
 		chain6(w)
 		w.NFT("r1", `table ip6 t {

@@ -137,7 +137,7 @@ func (f *attachOptions) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.carryHeader, "carry-header", nil, "NODE[,NODE...]: nodes that keep it in the header whatever their rules (repeatable)")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "a packet not seen for so long has expired")
 	flags.DurationVar(&o.Lease, "lease", o.Lease, "marking stops this long after the agent's end; 0: never")
-	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for, two fewer of IPv6, one fewer for every two queues (tc qdisc) on the way; 0: as many as the longest path between two nodes has, at least 10. What does not fit is counted (event_full), and the record says truncated; how and where the packet ended always fits")
+	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for, two fewer of IPv6, one fewer for every two queues (tc qdisc) on the way, two fewer for a change of IPv4 addresses (NAT), three for one of IPv6; 0: as many as the longest path between two nodes has, at least 10. What does not fit is counted (event_full), and the record says truncated; how and where the packet ended always fits")
 	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments, IPv6 by key)")
 	flags.StringVar(&o.Hook, "hook", o.Hook, "how programs are attached: auto, tcx or clsact")
 	flags.StringVar(&o.IPv6, "ipv6", o.IPv6, "IPv6 packets carry their number in hop limit and flow label (label), are found by key with no bit changed (key), or are not measured (off); auto is label unless a queue, RPS or routing hashes on the label")
