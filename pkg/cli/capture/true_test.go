@@ -23,8 +23,8 @@ import (
 // seen makes the kernel copy what a node's stack sees to tcpdump: behind TC ingress and before TC egress, with
 // the headers that the node itself has. tcpdump at an interface would show radar's numbers in ID and TTL.
 const seen = `table ip seen {
-	chain came { type filter hook prerouting priority -400; iifname "eth*" log group 5 snaplen 120; }
-	chain goes { type filter hook postrouting priority 300; oifname "eth*" log group 6 snaplen 120; }
+	chain came { type filter hook prerouting priority -400; iifname "eth*" log group 5 snaplen 65000; }
+	chain goes { type filter hook postrouting priority 300; oifname "eth*" log group 6 snaplen 65000; }
 }`
 
 // sniffer is tcpdump on what a node says of one direction.
@@ -52,7 +52,7 @@ const headerOfTCP = 6 // fields
 // packets are the fields of the packets of a capture, sorted. tcp says whether the records have TCP headers.
 func packets(t *testing.T, file, filter string, tcp bool) (list []string) {
 	t.Helper()
-	args := []string{"-n", "-r", file, "-Y", "(" + filter + ") && ip", "-T", "fields", "-E", "occurrence=f", "-o", "tcp.desegment_tcp_streams:FALSE"}
+	args := []string{"-n", "-r", file, "-Y", "(" + filter + ") && ip", "-T", "fields", "-E", "occurrence=f", "-o", "tcp.desegment_tcp_streams:FALSE", "-o", "ip.defragment:FALSE"}
 	for _, f := range fields {
 		args = append(args, "-e", f)
 	}
