@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/yamltext"
 )
 
 // PlaceError says what is wrong at a place of a file. It is fault.Usage.
@@ -76,16 +77,14 @@ func (r *reader) errorf(at *token.Token, field, format string, args ...any) {
 	r.errs = append(r.errs, e)
 }
 
-// mostNested is how deep lists and objects of a text may lie in each other.
-const mostNested = 64
-
 func (r *reader) parse(b []byte) (ast.Node, error) {
 	if len(b) > MaxBytes {
 		return nil, &PlaceError{File: r.file, Text: fmt.Sprintf("%d bytes: use %d at most", len(b), MaxBytes)}
 	}
 	r.places = make(map[string]*token.Token)
 	tokens := lexer.Tokenize(string(b))
-	if r.checkTokens(tokens); len(r.errs) > 0 {
+	if at, why := yamltext.Refused(tokens); at != nil {
+		r.errorf(at, "", "%s", why)
 		return nil, r.errs[0]
 	}
 	file, err := parser.Parse(tokens, 0)
@@ -103,49 +102,9 @@ func (r *reader) parse(b []byte) (ast.Node, error) {
 
 // syntax is what goccy says, "[LINE:COLUMN] TEXT", without the lines of the source that it draws.
 func (r *reader) syntax(err error) error {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	e := &PlaceError{File: r.file, Text: text}
-	if place, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "] "); ok && strings.HasPrefix(text, "[") {
-		line, column, _ := strings.Cut(place, ":")
-		e.Line, _ = strconv.Atoi(line)
-		e.Column, _ = strconv.Atoi(column)
-		e.Text = rest
-	}
+	e := &PlaceError{File: r.file}
+	e.Line, e.Column, e.Text = yamltext.Place(err)
 	return e
-}
-
-// checkTokens refuses what makes a short text a large value, and what the parser takes the square of time for.
-func (r *reader) checkTokens(tokens token.Tokens) {
-	flow, dashes, line := 0, 0, 0
-	for _, t := range tokens {
-		refused := ""
-		switch t.Type {
-		case token.AnchorType, token.AliasType:
-			refused = "anchors and aliases"
-		case token.MergeKeyType:
-			refused = "merges (<<)"
-		case token.TagType:
-			refused = "tags (!)"
-		case token.MappingKeyType:
-			refused = "keys of several lines (?)"
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType:
-			if dashes++; t.Position.Line != line {
-				dashes, line = 1, t.Position.Line
-			}
-		}
-		switch {
-		case refused != "":
-			r.errorf(t, "", "%s are not read here", refused)
-			return
-		case flow > mostNested || dashes > mostNested:
-			r.errorf(t, "", "lists and objects lie in each other too deep: use %d at most", mostNested)
-			return
-		}
-	}
 }
 
 func join(path, name string) string {

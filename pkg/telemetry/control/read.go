@@ -16,9 +16,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/yamltext"
 )
 
 // Bounds of what users write.
@@ -178,8 +178,8 @@ func parse(b []byte) (value any, err error) {
 		return nil, fieldErrorf("", "%d bytes: use %d at most", len(b), MaxBytes)
 	}
 	tokens := lexer.Tokenize(string(b))
-	if err := checkTokens(tokens); err != nil {
-		return nil, err
+	if at, why := yamltext.Refused(tokens); at != nil {
+		return nil, fieldErrorf("", "line %d: %s", at.Position.Line, why)
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
@@ -197,50 +197,13 @@ func parse(b []byte) (value any, err error) {
 	return value, nil
 }
 
-// mostNested is how deep lists and objects of a text may lie in each other.
-const mostNested = 64
-
-// checkTokens refuses what makes a short text a large value, and what the parser takes the square of time for.
-func checkTokens(tokens token.Tokens) error {
-	flow, dashes, line := 0, 0, 0
-	for _, t := range tokens {
-		refused := ""
-		switch t.Type {
-		case token.AnchorType, token.AliasType:
-			refused = "anchors and aliases"
-		case token.MergeKeyType:
-			refused = "merges (<<)"
-		case token.TagType:
-			refused = "tags (!)"
-		case token.MappingKeyType:
-			refused = "keys of several lines (?)"
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType:
-			if dashes++; t.Position.Line != line {
-				dashes, line = 1, t.Position.Line
-			}
-		}
-		if refused != "" {
-			return fieldErrorf("", "line %d: %s are not read here", t.Position.Line, refused)
-		}
-		if flow > mostNested || dashes > mostNested {
-			return fieldErrorf("", "line %d: lists and objects lie in each other too deep: use %d at most", t.Position.Line, mostNested)
-		}
-	}
-	return nil
-}
-
 // firstLine is what goccy says, without the lines of the source that it draws.
 func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	if place, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "] "); ok && text[0] == '[' {
-		line, _, _ := strings.Cut(place, ":")
-		return "line " + line + ": " + rest
+	line, _, text := yamltext.Place(err)
+	if line == 0 {
+		return text
 	}
-	return text
+	return fmt.Sprintf("line %d: %s", line, text)
 }
 
 // decode writes a value of YAML into a field, strictly: no field that is not there, no other type.
