@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
 )
@@ -20,20 +19,11 @@ type Qdisc struct {
 // Qdiscs returns the root queueing disciplines of the node's interfaces, by their names. It takes the right to enter
 // the namespace. ErrGone: the namespace is gone.
 func (s NodeSpec) Qdiscs() (map[string]Qdisc, error) {
-	ns, err := s.Open()
+	handle, links, err := s.links()
 	if err != nil {
 		return nil, err
 	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: open netlink socket: %w", s.Name, err)
-	}
 	defer handle.Close()
-	links, err := host.RetryDump(handle.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: list interfaces: %w", s.Name, err)
-	}
 	list := make(map[string]Qdisc)
 	for _, l := range links {
 		all, err := host.RetryDump(func() ([]netlink.Qdisc, error) { return handle.QdiscList(l) })
