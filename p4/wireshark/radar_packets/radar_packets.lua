@@ -57,7 +57,7 @@ function proto.dissector(buffer, _, root)
 end
 register_postdissector(proto)
 
--- In Wireshark's window: a menu that shows one packet on its whole path.
+-- In windows of Wireshark newer than 4.0: a menu that shows one packet on its whole path.
 if gui_enabled() and register_packet_menu then
 	register_packet_menu("radar/Follow this packet", function(...)
 		for _, info in ipairs({ ... }) do
