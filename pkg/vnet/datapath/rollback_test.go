@@ -155,6 +155,10 @@ func TestDamagedDescription(t *testing.T) {
 	option := func(name string, value any) func(d map[string]any) {
 		return func(d map[string]any) { d["options"].(map[string]any)[name] = value }
 	}
+	// Attaching takes long: only make nightly detaches what every spoiled description describes.
+	detach := map[string]bool{"more slots": true, "no options": true}
+	var objects kernelObjects
+	attached := false
 	for what, spoil := range map[string]func(d map[string]any){
 		"no slots":           option("slots", 0),
 		"more slots":         option("slots", domain.MaxSlots),
@@ -170,29 +174,41 @@ func TestDamagedDescription(t *testing.T) {
 		"a list for nodes":   func(d map[string]any) { d["nodes"] = []any{nil, nil} },
 	} {
 		l.opts.Slots = 2 * domain.MinSlots
-		l.attach(chain...)
-		objects := l.objects()
+		if !attached {
+			l.attach(chain...)
+			objects = l.objects()
+		}
+		file := domain.File(l.domain, "domain.json")
+		good, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
 		d := readDescription(t, l)
 		spoil(d)
 		b, err := json.Marshal(d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(domain.File(l.domain, "domain.json"), b, 0o600); err != nil {
+		if err := os.WriteFile(file, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(l.domain); err == nil || !strings.Contains(err.Error(), "«detach ‹domain› "+l.domain) {
 			t.Errorf("%s: Open: %v", what, err)
 		}
-		if d["version"] == domain.Version+1 {
+		other := d["version"] == domain.Version+1
+		if attached = !other && !detach[what] && !need.IsNightly(t); attached {
+			if err := os.WriteFile(file, good, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if other {
 			if _, err := RemoveOther(l.domain); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			// The pins are this version's.
-			if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		} else if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
+		}
+		// Of another version, the pins are this one's.
+		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		l.wantNothing(objects)
