@@ -48,7 +48,7 @@ func Python(t *testing.T, environment string) string {
 	t.Helper()
 	python := filepath.Join(root(t), ".cache", environment, "bin/python")
 	if _, err := os.Stat(python); err != nil {
-		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it, and Jaeger make deps-jaeger", err))
+		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it", err))
 	}
 	return python
 }

@@ -146,7 +146,7 @@ func (x *traceExport) begin(d *domain.Domain) error {
 	if d != nil {
 		name = d.Name
 	}
-	x.sender = otlp.NewSender(&otlp.Maker{Domain: name, Sample: x.options.sample.String()}, transport, x.version)
+	x.sender = otlp.NewSender(&otlp.Maker{Domain: name}, transport, x.version)
 	return x.printStart()
 }
 

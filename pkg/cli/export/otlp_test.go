@@ -184,6 +184,7 @@ func TestJaeger(t *testing.T) {
 	own := w.Packets("--last", "0")
 	w.Radar(kit.ExitOK, "export", "otlp", "--last", "0", "--endpoint", "http://"+byGRPC)
 	w.Radar(kit.ExitOK, "export", "otlp", "--last", "0", "--protocol", "http", "--endpoint", "http://"+byHTTP)
+	w.Radar(kit.ExitOK, "export", "otlp", "--last", "0", "--sample", "1/2", "--endpoint", "http://"+byGRPC) // it has these
 	all := fmt.Sprintf("http://%s/api/traces?service=h1&limit=1000", query)
 	var found struct{ Data []jaegerTrace }
 	nstest.WaitFor(t, "Jaeger to have all packets", func() bool {

@@ -118,7 +118,6 @@ func (t *trace) packet() []*attribute {
 	list = numbers(list, "radar.tcp.ack", r.TCPAck)
 	list = numbers(list, "radar.tcp.flags", r.TCPFlags)
 	list = texts(list, "radar.inner", r.Inner)
-	list = texts(list, "radar.sample", t.Sample)
 	if r.Straight() {
 		list = texts(list, "radar.path", pathOf(r))
 	}

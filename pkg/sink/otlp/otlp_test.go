@@ -251,7 +251,9 @@ func TestGRPC(t *testing.T) {
 		}, otlp.Counts{Sent: 1000, Requests: 2, Retries: 1}},
 		"full": {func(int) (*collectorpb.ExportTraceServiceResponse, error) { return nil, exhausted(false) },
 			otlp.Counts{Failed: 1000, Errors: map[string]uint64{"ResourceExhausted: full": 2}}},
-		"refused": {func(int) (*collectorpb.ExportTraceServiceResponse, error) { return nil, status.Error(codes.Unauthenticated, "who?") },
+		"refused": {func(int) (*collectorpb.ExportTraceServiceResponse, error) {
+			return nil, status.Error(codes.Unauthenticated, "who?")
+		},
 			otlp.Counts{Failed: 1000, Errors: map[string]uint64{"Unauthenticated: who?": 2}}},
 		"in part": {func(int) (*collectorpb.ExportTraceServiceResponse, error) {
 			return &collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 7, ErrorMessage: "odd"}}, nil
@@ -388,7 +390,7 @@ func TestHostile(t *testing.T) {
 
 // Attributes have OpenTelemetry's names where it has some: of a hop those that the packet came with.
 func TestAttributes(t *testing.T) {
-	m := otlp.Maker{Domain: "lab", Sample: "1/10"}
+	m := otlp.Maker{Domain: "lab"}
 	all := make(map[string]map[string]string)
 	m.Spans(packet("1-2", false), func(_ otlp.Resource, s *tracepb.Span) {
 		all[s.Name] = make(map[string]string)
@@ -397,7 +399,7 @@ func TestAttributes(t *testing.T) {
 		}
 	})
 	for span, want := range map[string]map[string]string{
-		"udp packet":          {"source.address": "10.0.1.1", "source.port": "40000", "destination.address": "10.0.2.2", "destination.port": "53", "network.transport": "udp", "network.type": "ipv4", "radar.packet.id": "1-2", "radar.state": "delivered", "radar.path": "h1 > r1 > h2", "radar.sample": "1/10"},
+		"udp packet":          {"source.address": "10.0.1.1", "source.port": "40000", "destination.address": "10.0.2.2", "destination.port": "53", "network.transport": "udp", "network.type": "ipv4", "radar.packet.id": "1-2", "radar.state": "delivered", "radar.path": "h1 > r1 > h2"},
 		"forward eth0 > eth1": {"source.address": "10.0.1.1", "radar.nat.source.address": "192.0.2.9", "radar.link_ns": "2000", "radar.node_ns": "1000", "radar.queue_ns": "4000"},
 		"receive eth0":        {"source.address": "192.0.2.9", "radar.port.in": "eth0", "radar.role": "sink"},
 		"queue eth1":          {"radar.queue_ns": "4000"},

@@ -50,10 +50,10 @@ func (m *Maker) Spans(r *record.Record, add func(Resource, *tracepb.Span)) {
 	}
 }
 
-// Maker makes spans of packets.
+// Maker makes spans of packets. What is in them does not depend on how packets are chosen and sent: collectors know by that
+// that they have a span already.
 type Maker struct {
 	Domain string
-	Sample string // how packets are chosen; "": all are
 }
 
 // Resource is what a span is of.
