@@ -57,6 +57,10 @@ func ended(o Options, packets ...*record.Record) (list []string, e *Exporter) {
 func TestFlowsEnd(t *testing.T) {
 	other := sent(3*time.Second, 1000)
 	other.Dport = ptr(54)
+	third := sent(5*time.Second, 1000)
+	third.Dport = ptr(55)
+	train := sent(0, 1000)
+	train.Segs = 3
 	lost := sent(4*time.Second, 1000)
 	lost.State, lost.Loss = record.Lost, &record.Loss{Node: "h2", At: record.AtNode, Reason: "NETFILTER_DROP"}
 	var long []*record.Record
@@ -74,9 +78,11 @@ func TestFlowsEnd(t *testing.T) {
 		"active": {10, long, []string{
 			"h2 6 packets 0 dropped, 2µs to 50.000002s, 2000 to 2000 ns, sum 12000, reason 2",
 			"h2 2 packets 0 dropped, 1m0.000002s to 1m10.000002s, 2000 to 2000 ns, sum 4000, reason 4"}},
-		"no room": {1, []*record.Record{sent(0, 1000), other}, []string{
-			"h2 1 packets 0 dropped, 1µs to 1µs, 1000 to 1000 ns, sum 1000, reason 5",
-			"h2 1 packets 0 dropped, 3.000001s to 3.000001s, 1000 to 1000 ns, sum 1000, reason 4"}},
+		"no room": {2, []*record.Record{sent(0, 1000), other, sent(4*time.Second, 1000), third}, []string{
+			"h2 1 packets 0 dropped, 3.000001s to 3.000001s, 1000 to 1000 ns, sum 1000, reason 5",
+			"h2 2 packets 0 dropped, 1µs to 4.000001s, 1000 to 1000 ns, sum 2000, reason 4",
+			"h2 1 packets 0 dropped, 5.000001s to 5.000001s, 1000 to 1000 ns, sum 1000, reason 4"}},
+		"train": {10, []*record.Record{train}, []string{"h2 3 packets 0 dropped, 1µs to 1µs, 1000 to 1000 ns, sum 3000, reason 4"}},
 		// A lost packet has no delay (RFC 9951, 4.4.2.1).
 		"loss": {10, []*record.Record{sent(0, 1000), lost}, []string{
 			"h2 2 packets 1 dropped, 1µs to 4.000001s, 1000 to 1000 ns, sum 1000, reason 4"}},

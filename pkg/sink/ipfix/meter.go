@@ -141,7 +141,7 @@ func (e *Exporter) postcards(r *record.Record, k key, id uint64) {
 		in, out := e.ports(h)
 		came := k
 		digests[i] = newDigest()
-		if prev := before(r, i); prev >= 0 {
+		if prev := r.PrevOf(i); prev >= 0 {
 			digests[i], came = digests[prev], tuples[prev]
 		}
 		digests[i].add(in, out)
@@ -228,14 +228,6 @@ func (e *Exporter) ports(h *record.Hop) (in, out uint32) {
 	return in, out
 }
 
-// before is the hop before a hop; -1: none. Records of others may name any.
-func before(r *record.Record, i int) int {
-	if prev := r.PrevOf(i); prev < i {
-		return prev
-	}
-	return -1
-}
-
 // wayOf are the hops of a packet from its start to its end; of one with copies, of the copy that ended as the packet
 // did.
 func wayOf(r *record.Record) []int {
@@ -248,7 +240,7 @@ func wayOf(r *record.Record) []int {
 		}
 	}
 	var way []int
-	for i := end; i >= 0; i = before(r, i) {
+	for i := end; i >= 0; i = r.PrevOf(i) {
 		way = append(way, i)
 	}
 	for i, j := 0, len(way)-1; i < j; i, j = i+1, j-1 {

@@ -153,16 +153,11 @@ func pathOf(r *record.Record) string {
 func (t *trace) hopAttributes(i int) []*attribute {
 	h := &t.r.Hops[i]
 	u := tuple{t.r.Src, t.r.Dst, t.r.Sport, t.r.Dport}
-	for j := t.r.PrevOf(i); j >= 0 && j < i; { // the nearest change counts
+	for j := t.r.PrevOf(i); j >= 0; j = t.r.PrevOf(j) { // the nearest change counts
 		if prev := &t.r.Hops[j]; prev.Src != "" || prev.Dst != "" || prev.Sport != nil || prev.Dport != nil {
 			u.translate(prev)
 			break
 		}
-		next := t.r.PrevOf(j)
-		if next >= j {
-			break
-		}
-		j = next
 	}
 	list := u.attributes(t.r)
 	list = append(list, text("radar.packet.id", t.r.ID))

@@ -126,6 +126,7 @@ func TestIDs(t *testing.T) {
 
 // Samples are chosen by packet or by flow in both directions, lost packets are kept, a second has so many.
 func TestSampler(t *testing.T) {
+	oneWay := make(map[int]int) // packets from a port less those to it
 	take := func(s otlp.Sampler) (n int, _ otlp.SampleCounts) {
 		for i := range 1000 {
 			r := packet(fmt.Sprintf("1-%x", i), i%10 == 0)
@@ -136,6 +137,7 @@ func TestSampler(t *testing.T) {
 			r.TNs += int64(i) * 2e6
 			if s.Take(r) {
 				n++
+				oneWay[1000+i/2%100] += 1 - i%2*2
 			}
 		}
 		return n, s.SampleCounts
@@ -144,8 +146,14 @@ func TestSampler(t *testing.T) {
 		t.Errorf("1/10: %d, %+v", n, c)
 	}
 	// Of a flow there are 5 packets in each direction.
+	clear(oneWay)
 	if n, c := take(otlp.Sampler{OneIn: 10, Flows: true}); n == 0 || n%10 != 0 || n > 250 || c.NotSampled != uint64(1000-n) {
 		t.Errorf("flow:1/10: %d, %+v", n, c)
+	}
+	for port, n := range oneWay {
+		if n != 0 {
+			t.Errorf("of port %d one direction has %d packets more", port, n)
+		}
 	}
 	if n, c := take(otlp.Sampler{OneIn: 1 << 40, KeepLosses: true}); n != 100 || c.KeptLosses != 100 {
 		t.Errorf("losses: %d, %+v", n, c)

@@ -150,13 +150,10 @@ func (t *trace) root(end uint64) *tracepb.Span {
 	return s
 }
 
-// before is the hop from which a packet came; -1: none. Records of others may name any.
+// before is the hop from which a packet came, of those that are spans; -1: none.
 func (t *trace) before(i int) int {
 	prev := t.r.PrevOf(i)
-	switch {
-	case prev >= i:
-		return -1
-	case prev >= mostHops-1: // it is no span: the last one before the gap stands for it
+	if prev >= mostHops-1 { // the last one before the gap stands for it
 		return mostHops - 2
 	}
 	return prev
