@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 PKGS_BUILD := gcc libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark lua5.2 lua5.4 chromium nodejs
+PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark nfdump lua5.2 lua5.4 chromium nodejs
 # Servers that tests run themselves. They are unpacked below .cache, not installed: no service
 # starts, neither now nor with the machine.
 PKGS_SERVERS := influxdb prometheus
@@ -86,7 +86,7 @@ need-go: | $(filter go,$(MAKECMDGOALS))
 go: .cache ## a Go that can build radar, for machines that have none or an old one
 	lab/tools/go.sh install .cache/go
 
-.PHONY: deps-build deps-run deps-bpf deps-test deps-servers deps-kernel
+.PHONY: deps-build deps-run deps-bpf deps-test deps-servers deps-jaeger deps-kernel
 deps-build: need-go
 	$(call need,$(PKGS_BUILD))
 deps-run: deps-build
@@ -100,6 +100,8 @@ deps-servers: .cache
 	$(call need,python3 python3-venv)
 	$(call venv,.cache/schemathesis,lab/test/servers/requirements.txt)
 	$(call venv,.cache/records,lab/test/servers/records.txt)
+deps-jaeger: .cache
+	@flock .cache/jaeger.lock lab/tools/jaeger.sh .cache/servers/usr/bin/jaeger-all-in-one
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
@@ -162,7 +164,7 @@ test: deps-test build ## what a commit must hold: linters, and every kind of tes
 	RADAR_BIN=$(CURDIR)/bin/radar lab/tools/test.sh
 
 .PHONY: nightly
-nightly: deps-test deps-kernel build ## everything else: all cases, five kernels, long fuzz, race, mutants, soak, endurance, bench (STEPS="race ..." RECORD=1)
+nightly: deps-test deps-jaeger deps-kernel build ## everything else: all cases, five kernels, long fuzz, race, mutants, soak, endurance, bench (STEPS="race ..." RECORD=1)
 	RECORD=$(RECORD) lab/tools/nightly.sh $(STEPS)
 
 .PHONY: transparency

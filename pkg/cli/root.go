@@ -102,7 +102,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		collect.NewCmd(k, version),
 		collect.NewMetricsCmd(k),
 		serve.NewCmd(k, version),
-		export.NewCmd(k),
+		export.NewCmd(k, version),
 		inband.NewCmd(k),
 		dut.NewCmd(k),
 		lab.NewCmd(k),

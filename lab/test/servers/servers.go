@@ -31,7 +31,7 @@ func Program(t *testing.T, name string) string {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it", err))
+		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it, and Jaeger make deps-jaeger", err))
 	}
 	return path
 }

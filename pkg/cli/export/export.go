@@ -14,19 +14,20 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/export"
 )
 
 // NewCmd returns "radar export" and the commands below it.
-func NewCmd(k *kit.Kit) *cobra.Command {
+func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "export",
-		Short:   "Send what radar measures to collectors",
-		Long:    "Send the packets that radar measures to programs that collect, as they end.",
-		Example: `  radar export int --collector 10.0.0.9:32766     # INT telemetry reports`,
+		Use:   "export",
+		Short: "Send what radar measures to collectors",
+		Long:  "Send the packets that radar measures to programs that collect, as they end.",
+		Example: `  radar export int --collector 10.0.0.9:32766      # INT telemetry reports
+  radar export ipfix --collector 10.0.0.9:4739     # flow records
+  radar export otlp --endpoint http://10.0.0.9:4317 # traces`,
 	}
-	cmd.AddCommand(newIntCmd(k))
+	cmd.AddCommand(newIntCmd(k), newIPFIXCmd(k), newOTLPCmd(k, version))
 	return cmd
 }
 
@@ -125,10 +126,8 @@ func (f *options) check(cmd *cobra.Command, s *answer.Selection) error {
 		return fault.Usage.Errorf("--int-port and --int-dscp: use one of them, INT is marked in one way")
 	case f.mode == modeXD && (kit.IsTyped(cmd, "int-port") || kit.IsTyped(cmd, "int-dscp")):
 		return fault.Usage.Errorf("--int-port and --int-dscp mark INT in packets: with --mode %s there is none", modeXD)
-	case s.Wants(record.InFlight):
-		return fault.Usage.Errorf("--state in_flight: packets are reported when they have ended")
 	}
-	return nil
+	return refuseInFlight(s)
 }
 
 // encoder makes the encoder that the flags ask for.

@@ -25,11 +25,16 @@ func (w *exportWorld) begin(path string, args ...string) (cmd *exec.Cmd, said fu
 	w.Helper()
 	cmd = w.within(path, w.self, append([]string{"export", "int"}, args...)...)
 	clitest.Await(w.T, cmd, "sending telemetry reports")
+	return cmd, saidBy(w.T, cmd)
+}
+
+// saidBy reads what a command that Await has begun has said.
+func saidBy(t *testing.T, cmd *exec.Cmd) func() string {
 	name := cmd.Stderr.(*os.File).Name()
-	return cmd, func() string {
+	return func() string {
 		b, err := os.ReadFile(name)
 		if err != nil {
-			w.Fatal(err)
+			t.Fatal(err)
 		}
 		return string(b)
 	}

@@ -48,11 +48,12 @@ func (x *exporting) printStart(f *options) error {
 type end struct {
 	export.Counts
 	counts
+	feedCounts
 	Collectors []collectorView `json:"collectors"`
 }
 
 func (x *exporting) printEnd() error {
-	v := end{Counts: x.encoder.Counts, counts: x.counts}
+	v := end{Counts: x.encoder.Counts, counts: x.counts, feedCounts: x.feedCounts}
 	for _, s := range x.senders {
 		v.Collectors = append(v.Collectors, s.view())
 	}
@@ -86,10 +87,7 @@ func (v *end) lines() []string {
 		}
 		lines = append(lines, line)
 	}
-	for _, n := range []struct {
-		count uint64
-		text  string
-	}{
+	return append(lines, counted{
 		{v.Expired, "without report: expired, nobody saw how they ended"},
 		{v.Ignored, "without report: came only to nodes that did not want them"},
 		{v.InFlight, "without report: a copy had not ended"},
@@ -109,10 +107,5 @@ func (v *end) lines() []string {
 		{v.Split, "ways were too long for one stack"},
 		{v.UnknownNodes, "visits of nodes that are not known"},
 		{v.UnknownReasons, "drops whose reason has no number"},
-	} {
-		if n.count > 0 {
-			lines = append(lines, fmt.Sprintf("%d %s", n.count, n.text))
-		}
-	}
-	return lines
+	}.lines()...)
 }

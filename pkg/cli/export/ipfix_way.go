@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/telemetry/send"
+)
+
+// wayCounts are what became of messages.
+type wayCounts struct {
+	To         string            `json:"to"`
+	Sent       uint64            `json:"sent"`       // messages
+	SentFlows  uint64            `json:"sent_flows"` // records in them
+	Lost       uint64            `json:"lost"`       // messages that did not go
+	LostFlows  uint64            `json:"lost_flows"`
+	Refused    uint64            `json:"refused"`    // answers that nobody listens there
+	Reconnects uint64            `json:"reconnects"` // connections but the first
+	Errors     map[string]uint64 `json:"errors,omitempty"`
+}
+
+func (c *wayCounts) took(flows int) {
+	c.Sent++
+	c.SentFlows += uint64(flows)
+}
+
+func (c *wayCounts) lose(messages, flows int) {
+	c.Lost += uint64(messages)
+	c.LostFlows += uint64(flows)
+}
+
+// failed counts an error; of different ones there are few.
+func (c *wayCounts) failed(err error) {
+	if c.Errors == nil {
+		c.Errors = make(map[string]uint64)
+	}
+	c.Errors[err.Error()]++
+}
+
+// line says it.
+func (c *wayCounts) line() string {
+	line := fmt.Sprintf("%s: %d messages with %d flow records sent", c.To, c.Sent, c.SentFlows)
+	if c.Refused > 0 {
+		line += fmt.Sprintf(", %d answers that nobody listens there", c.Refused)
+	}
+	if c.Reconnects > 0 {
+		line += fmt.Sprintf(", connected again %d times", c.Reconnects)
+	}
+	if c.LostFlows > 0 || c.Lost > 0 {
+		var texts []string
+		for text, n := range c.Errors {
+			texts = append(texts, fmt.Sprintf("%s %d", text, n))
+		}
+		slices.Sort(texts)
+		line += fmt.Sprintf("; %d messages with %d flow records not sent", c.Lost, c.LostFlows)
+		if len(texts) > 0 {
+			line += " (" + strings.Join(texts, ", ") + ")"
+		}
+	}
+	return line
+}
+
+// Bytes of the headers before a message.
+const (
+	headersIPv4 = 20 + 8
+	headersIPv6 = 40 + 8
+	mostMTU     = 1500
+)
+
+// udpWay sends each message as a datagram.
+type udpWay struct {
+	*sender
+	most  int
+	flows uint64
+	lost  uint64
+}
+
+func newUDPWay(name string, to netip.AddrPort, mtu uint16) (way, error) {
+	socket, err := send.Dial(to)
+	if err != nil {
+		return nil, fmt.Errorf("collector %s: %w", name, err)
+	}
+	w := &udpWay{sender: &sender{socket, name}}
+	headers := headersIPv4
+	if to.Addr().Is6() {
+		headers = headersIPv6
+	}
+	most := int(mtu)
+	if most == 0 {
+		most = max(min(pathMTU(to), mostMTU), leastMTU)
+	}
+	w.most = most - headers
+	return w, nil
+}
+
+// pathMTU is what the kernel knows of the way to an address.
+func pathMTU(to netip.AddrPort) int {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return mostMTU
+	}
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return mostMTU
+	}
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if to.Addr().Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu := mostMTU
+	controlErr := raw.Control(func(fd uintptr) { mtu, err = unix.GetsockoptInt(int(fd), level, option) })
+	if controlErr != nil || err != nil {
+		return mostMTU
+	}
+	return mtu
+}
+
+func (w *udpWay) mostBytes() int            { return w.most }
+func (w *udpWay) renew() bool               { return false }
+func (w *udpWay) own(r *record.Record) bool { return w.isOwn(r) }
+func (w *udpWay) close(bool) error          { return w.Close() }
+
+func (w *udpWay) send(b []byte, flows int) {
+	before := w.Counts().Failed
+	if w.Send(b); w.Counts().Failed > before {
+		w.lost += uint64(flows)
+		return
+	}
+	w.flows += uint64(flows)
+}
+
+func (w *udpWay) counts() *wayCounts {
+	c := w.Counts()
+	return &wayCounts{To: w.name, Sent: c.Sent, SentFlows: w.flows, Lost: c.Failed, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
+}
+
+// Of connections: how long connecting and writing may take, when the next try is, and how long history waits.
+const (
+	connectWithin = 5 * time.Second
+	writeWithin   = 5 * time.Second
+	tryEvery      = time.Second
+	historyTries  = 10
+)
+
+// tcpWay sends messages by a connection, and connects again.
+type tcpWay struct {
+	ctx     context.Context
+	to      netip.AddrPort
+	conn    net.Conn // nil: there is none
+	next    time.Time
+	patient bool // what there is waits for the collector; what comes does not
+	fresh   bool
+	stale   bool // the message under way is of an earlier session
+	wayCounts
+}
+
+func newTCPWay(ctx context.Context, name string, to netip.AddrPort, patient bool) (way, error) {
+	w := &tcpWay{ctx: ctx, to: to, patient: patient, wayCounts: wayCounts{To: name}}
+	if err := w.connect(); err != nil {
+		return nil, fmt.Errorf("no collector at %s: %w: start one there (nfcapd listens by UDP alone: --transport udp)", name, err)
+	}
+	return w, nil
+}
+
+func (w *tcpWay) connect() (err error) {
+	d := net.Dialer{Timeout: connectWithin}
+	w.conn, err = d.DialContext(w.ctx, "tcp", w.to.String())
+	if err != nil {
+		w.conn = nil // an interface with a nil in it is none
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err
+		}
+	}
+	return err
+}
+
+func (w *tcpWay) mostBytes() int            { return 8 << 10 }
+func (w *tcpWay) own(r *record.Record) bool { return isOwnTCP(r, []netip.AddrPort{w.to}) }
+func (w *tcpWay) counts() *wayCounts        { return &w.wayCounts }
+func (w *tcpWay) renew() (fresh bool)       { fresh, w.fresh, w.stale = w.fresh, false, false; return fresh }
+func (w *tcpWay) close(bool) error {
+	if w.conn == nil {
+		return nil
+	}
+	return w.conn.Close()
+}
+
+func (w *tcpWay) send(b []byte, flows int) {
+	if w.conn == nil {
+		w.reconnect()
+	}
+	if w.conn == nil || w.stale { // without its templates a new session understands nothing
+		w.lose(1, flows)
+		return
+	}
+	_ = w.conn.SetWriteDeadline(time.Now().Add(writeWithin))
+	if _, err := w.conn.Write(b); err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err
+		}
+		w.failed(err)
+		w.lose(1, flows)
+		w.conn.Close()
+		w.conn = nil
+		w.reconnect()
+		return
+	}
+	w.took(flows)
+}
+
+// reconnect tries to connect: once in a while, or where there is time, for a while.
+func (w *tcpWay) reconnect() {
+	for range historyTries {
+		if time.Now().Before(w.next) {
+			if !w.patient || !kit.Wait(w.ctx, tryEvery) {
+				return
+			}
+		}
+		w.next = time.Now().Add(tryEvery)
+		err := w.connect()
+		if err == nil {
+			w.Reconnects++
+			w.fresh, w.stale = true, true
+			return
+		}
+		w.failed(err)
+		if !w.patient {
+			return
+		}
+	}
+}
+
+// fileWay writes messages one behind the other (RFC 5655).
+type fileWay struct {
+	file *renameio.PendingFile // nil: out is the file itself
+	out  *os.File
+	w    *bufio.Writer
+	err  error
+	wayCounts
+}
+
+func newFileWay(path string) (way, error) {
+	w := &fileWay{wayCounts: wayCounts{To: path}}
+	var err error
+	if info, statErr := os.Lstat(path); statErr != nil || info.Mode().IsRegular() {
+		if w.file, err = renameio.NewPendingFile(path, renameio.WithPermissions(0o644)); err == nil {
+			w.out = w.file.File
+		}
+	} else {
+		w.out, err = os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	w.w = bufio.NewWriter(w.out)
+	return w, nil
+}
+
+func (w *fileWay) mostBytes() int          { return 8 << 10 }
+func (w *fileWay) own(*record.Record) bool { return false }
+func (w *fileWay) counts() *wayCounts      { return &w.wayCounts }
+func (w *fileWay) renew() bool             { return false }
+
+func (w *fileWay) send(b []byte, flows int) {
+	if _, err := w.w.Write(b); err != nil {
+		if w.err == nil {
+			w.err = err
+			w.failed(err)
+		}
+		w.lose(1, flows)
+		return
+	}
+	w.took(flows)
+}
+
+// close finishes the file; one that is not whole is not left.
+func (w *fileWay) close(whole bool) error {
+	err := errors.Join(w.err, w.w.Flush())
+	switch {
+	case w.file == nil:
+		err = errors.Join(err, w.out.Close())
+	case err != nil || !whole:
+		err = errors.Join(err, w.file.Cleanup())
+	default:
+		err = w.file.CloseAtomicallyReplace()
+	}
+	if err != nil {
+		return fmt.Errorf("--file %s: %w", w.To, err)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/sink/otlp"
+	"github.com/vnetradar/radar/pkg/words"
+)
+
+// traceStart is what is said before the first trace.
+type traceStart struct {
+	Domain   string `json:"domain"`
+	Protocol string `json:"protocol"`
+	Endpoint string `json:"endpoint"`
+	Sample   string `json:"sample,omitempty"`
+	Rate     string `json:"rate,omitempty"`
+}
+
+func (x *traceExport) printStart() error {
+	f := x.options
+	v := traceStart{x.Domain, x.to.protocol, x.to.shown, f.sample.String(), f.rate.String()}
+	if x.Output == kit.FormatJSON {
+		if err := kit.PrintJSON(x.Out, v); err != nil {
+			return err
+		}
+		return x.Out.Flush()
+	}
+	_, err := fmt.Fprintf(x.Stderr, "radar: sending traces to %s by OTLP/%s, Ctrl-C ends\n", v.Endpoint, v.Protocol)
+	return err
+}
+
+// traceEnd is what is said after the last trace.
+type traceEnd struct {
+	otlp.Counts
+	otlp.SampleCounts
+	feedCounts
+}
+
+func (x *traceExport) printEnd() error {
+	v := traceEnd{x.sender.Counts(), x.sampler.SampleCounts, x.feedCounts}
+	if x.Output == kit.FormatJSON {
+		if err := kit.PrintJSON(x.Out, v); err != nil {
+			return err
+		}
+		return x.Out.Flush()
+	}
+	for _, line := range v.lines() {
+		if _, err := fmt.Fprintf(x.Stderr, "radar: %s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lines say it in words; what did not happen is not said.
+func (v *traceEnd) lines() []string {
+	lines := []string{fmt.Sprintf("%s, %s, %d of them sent in %s", words.Plural(int(v.Packets), "trace"), words.Plural(int(v.Spans), "span"), v.Sent, words.Plural(int(v.Requests), "request"))}
+	lines = append(lines, counted{
+		{v.Rejected, "spans not taken: the collector rejected them"},
+		{v.Failed, "spans not sent: their requests failed"},
+		{v.QueueFull, "spans not sent: too many waited for the collector"},
+		{v.AtEnd, "spans not sent: they waited when the export ended"},
+		{v.Retries, "requests tried again"},
+	}.lines()...)
+	var errs []string
+	for text, n := range v.Errors {
+		errs = append(errs, fmt.Sprintf("%s: %s", words.Plural(int(n), "request"), text))
+	}
+	slices.Sort(errs)
+	lines = append(lines, errs...)
+	lines = append(lines, counted{
+		{v.NotSampled, "packets not exported: not of the sample"},
+		{v.OverRate, "packets not exported: more than --rate in their second"},
+		{v.KeptLosses, "packets not of the sample were exported: they were lost"},
+	}.lines()...)
+	return append(lines, v.said().lines()...)
+}
