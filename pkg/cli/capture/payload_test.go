@@ -5,8 +5,10 @@ package capture_test
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -24,7 +28,9 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // snapLen is how much payload the tests capture.
@@ -163,6 +169,7 @@ func (p place) String() string { return p.node + "/" + p.port }
 
 // payloadCase is one way to attach.
 type payloadCase struct {
+	nightly bool
 	attach  []string // arguments
 	nodes   []string // that are attached; none: all
 	at      []place  // where payload is captured
@@ -174,16 +181,21 @@ type payloadCase struct {
 func TestPayload(t *testing.T) {
 	h1, r1, r1out, h2 := place{"h1", "eth0"}, place{"r1", "eth0"}, place{"r1", "eth1"}, place{"h2", "eth0"}
 	cases := map[string]payloadCase{
-		"clsact": {attach: []string{"--hook", "clsact"}, at: []place{h1, r1, h2}, without: []place{r1out}},
-		"header": {attach: []string{"--hook", "clsact", "--carry", "header"}, at: []place{h1}, without: []place{r1, r1out, h2}},
+		"clsact": {nightly: hook.Probe().TCX, attach: []string{"--hook", "clsact"}, at: []place{h1, r1, h2}, without: []place{r1out}},
+		"header": {nightly: true, attach: []string{"--hook", "clsact", "--carry", "header"}, at: []place{h1}, without: []place{r1, r1out, h2}},
 	}
 	if hook.Probe().TCX {
 		cases["tcx"] = payloadCase{at: []place{h1, r1, h2}, without: []place{r1out}}
 		cases["edge"] = payloadCase{nodes: []string{"h1", "r1"}, at: []place{h1, r1out}, without: []place{r1}}
-		cases["header"] = payloadCase{attach: []string{"--carry", "header"}, at: []place{h1, r1out, h2}, without: []place{r1}}
+		cases["header"] = payloadCase{nightly: true, attach: []string{"--carry", "header"}, at: []place{h1, r1out, h2}, without: []place{r1}}
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { testPayload(t, &c) })
+		t.Run(name, func(t *testing.T) {
+			if c.nightly {
+				need.Nightly(t)
+			}
+			testPayload(t, &c)
+		})
 	}
 }
 
@@ -247,4 +259,157 @@ func attachArgs(w *clitest.World, nodes []string) (args []string) {
 		}
 	}
 	return args
+}
+
+// standing are the programs at h1's port that capture payload, the filters, and the program of the domain to which they
+// jump.
+func standing(t *testing.T, w *clitest.World) (list []string) {
+	t.Helper()
+	ns, _, err := host.OpenNetns(w.Lab.NetNSPath("h1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	err = host.InNetns(ns, func() error {
+		filters, err := hook.Filters(func(name string) bool { return strings.HasPrefix(name, "radar-payload:"+w.Domain+":") })
+		for _, f := range filters {
+			list = append(list, f.Name)
+		}
+		index, failed := net.InterfaceByName("eth0")
+		if err = errors.Join(err, failed); err != nil || !hook.Probe().TCX {
+			return err
+		}
+		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
+			there, failed := link.QueryPrograms(link.QueryOptions{Target: index.Index, Attach: at})
+			if failed != nil {
+				return failed
+			}
+			for _, p := range there.Programs {
+				if name, _ := programOf(p.ID); strings.HasPrefix(name, "payload_") {
+					list = append(list, name)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins, _ := hook.Pins(domain.PinDir(w.Domain), "") // none: the domain is gone, and its maps with it
+	maps := hook.PinnedMaps(pins)
+	for id, err := ebpf.ProgramGetNextID(0); err == nil; id, err = ebpf.ProgramGetNextID(id) {
+		name, uses := programOf(id)
+		if name == sharedProgram && slices.ContainsFunc(uses, func(id ebpf.MapID) bool { return slices.Contains(maps, id) }) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// sharedProgram is the program to which the stubs jump.
+const sharedProgram = "radar_payload"
+
+// programOf is a program's name, and the maps that it uses; nothing if it has gone.
+func programOf(id ebpf.ProgramID) (name string, maps []ebpf.MapID) {
+	p, err := ebpf.NewProgramFromID(id)
+	if err != nil {
+		return "", nil
+	}
+	defer p.Close()
+	if info, err := p.Info(); err == nil {
+		name = info.Name
+		maps, _ = info.MapIDs()
+	}
+	return name, maps
+}
+
+// TestPayloadEnds: nothing of a capture stays when it ends, also when it is killed. What a filter leaves of one that was
+// killed does nothing, and goes with the next capture, or with the domain. Two captures go on beside each other.
+func TestPayloadEnds(t *testing.T) {
+	for _, by := range ways() {
+		t.Run(by, func(t *testing.T) {
+			w := clitest.NewWorld(t)
+			w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--hook", by}, w.Lab.AttachArgs()...)...)
+			files := []string{filepath.Join(t.TempDir(), "a.pcapng"), filepath.Join(t.TempDir(), "b.pcapng")}
+			var both []*exec.Cmd
+			for _, file := range files {
+				both = append(both, capturePayload(t, file))
+			}
+			if got := standing(t, w); len(got) != 6 {
+				t.Errorf("two captures have %v, want two stubs and a program each", got)
+			}
+			w.Ping(3)
+			w.Settled(w.Status().Totals.Measured)
+			for i, cmd := range both {
+				clitest.Interrupt(t, cmd)
+				if got := payloads(t, files[i], func(nic string) bool { return nic == "h1/eth0" }); len(got) != 6 {
+					t.Errorf("of two captures one has payload of %d packets, want 6: %v", len(got), got)
+				}
+			}
+			awaitNone(t, w)
+			killed := capturePayload(t, files[0])
+			_ = killed.Process.Kill()
+			_ = killed.Wait()
+			if by == hook.ByTCX {
+				awaitNone(t, w)
+			} else { // the stubs alone
+				nstest.WaitFor(t, "the kernel to free the program", func() bool { return !slices.Contains(standing(t, w), sharedProgram) })
+				if got := standing(t, w); len(got) != 2 {
+					t.Errorf("two stubs stay, there are %v", got)
+				}
+			}
+			w.Ping(1)
+			clitest.Interrupt(t, capturePayload(t, files[0]))
+			awaitNone(t, w)
+			killed = capturePayload(t, files[0])
+			_ = killed.Process.Kill()
+			_ = killed.Wait()
+			w.Radar(kit.ExitOK, "detach", "--no-drain")
+			awaitNone(t, w)
+			w.NothingLeft()
+			if out := w.In("h1", "tc", "qdisc", "show", "dev", "eth0"); strings.Contains(out, "clsact") {
+				t.Errorf("a qdisc is left: %s", out)
+			}
+		})
+	}
+}
+
+// capturePayload starts a capture at h1's port.
+func capturePayload(t *testing.T, file string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(background.SelfPath, "capture", "-w", file, "--snaplen", "32", "--payload-at", "h1/eth0")
+	clitest.Await(t, cmd, "capturing domain")
+	return cmd
+}
+
+func awaitNone(t *testing.T, w *clitest.World) {
+	t.Helper()
+	nstest.WaitFor(t, "the programs that capture payload to be gone", func() bool { return len(standing(t, w)) == 0 })
+}
+
+// ways are those of attaching that the kernel has.
+func ways() []string {
+	if hook.Probe().TCX {
+		return []string{hook.ByTCX, hook.ByClsact}
+	}
+	return []string{hook.ByClsact}
+}
+
+// TestPayloadRefused: what cannot be is refused, with what is wrong.
+func TestPayloadRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"capture --snaplen 100":                       "at which ports? --payload-at NODE/PORT",
+		"capture --payload-at h1":                     "--snaplen N",
+		"capture --snaplen 20000 --at h1":             "--snaplen 20000: use 1 to 16384",
+		"capture --snaplen -1 --at h1":                "--snaplen -1: use 1 to 16384",
+		"packets --snaplen 100 --payload-at h1":       "only with -f -w",
+		"packets -w x --snaplen 100 --payload-at h1":  "only with -f:",
+		"packets -r run1 -w x --snaplen 9 --at h1":    "recordings have no payload",
+		"packets -f -r run1 -w x --snaplen 9 --at h1": "recordings have no payload",
+	} {
+		stdout, stderr, code := clitest.Radar(t, strings.Fields(args)...)
+		if code != kit.ExitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("radar %s: code %d, %q, want %q", args, code, stdout+stderr, want)
+		}
+	}
 }
