@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -66,6 +67,17 @@ func (p *parser) promises(c *Condition) error {
 		c.promises = append(c.promises, promise{of, a, s})
 	}
 	return errors.Join(errs...)
+}
+
+// Absolute is a condition whose file is named from the root on: another process finds it, too.
+func Absolute(text string) (string, error) {
+	words := strings.Fields(text)
+	at := len(words) - 2 // "in TIME"
+	if at < 2 || words[0] != "assert" {
+		return text, nil
+	}
+	name, err := filepath.Abs(strings.Join(words[1:at], " "))
+	return strings.Join(append([]string{"assert", name}, words[at:]...), " "), err
 }
 
 func readFile(name string) ([]byte, error) {

@@ -246,3 +246,32 @@ func TestFlightPromise(t *testing.T) {
 		t.Errorf("a file that is gone: %q", out)
 	}
 }
+
+// A recorder in the background finds the file, wherever it runs.
+func TestAttachedFlight(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.In("r1", "nft", dropRule)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("lab.yaml", []byte("assertions: [{name: h2 is reached, no_loss: true}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", "run", "--on", "assert lab.yaml in 1s"}, w.Lab.AttachArgs()...)...)
+	nstest.WaitFor(t, "a recording", func() bool {
+		burst(w, "5")
+		_, err := os.Stat("run")
+		return err == nil
+	})
+	w.Radar(kit.ExitOK, "detach", "--no-drain")
+	if events := triggers(w, filepath.Join(dir, "run")); len(events) != 1 || !strings.Contains(fmt.Sprint(events[0].Fields["value"]), `"h2 is reached" (line 1) is broken: `) {
+		t.Errorf("events: %+v", events)
+	}
+	for want, args := range map[string][]string{
+		"--on: only with --record": {"--on", "path change"},
+		`nowhere in 1s": open `: {"--record", "run", "--on", "assert nowhere in 1s"},
+	} {
+		if out := w.Radar(kit.ExitUsage, slices.Concat([]string{"attach", "-d"}, args, w.Lab.AttachArgs())...); !strings.Contains(out, want) {
+			t.Errorf("%v: %q, want %q", args, out, want)
+		}
+	}
+}

@@ -31,13 +31,14 @@ func withPayload(b []byte, r *record.Record, h *header, length int, p *Payload) 
 	if len(b) < s.ip {
 		return b
 	}
-	if !isWholeTransport(proto, len(b)-s.ip, &s, p) {
+	if isWholeTransport(proto, len(b)-s.ip, &s, p) {
+		b = append(b, p.Data[p.Header:]...)
+	} else {
 		b = append(b[:s.ip], p.Data...)
-		return b[:min(len(b), length)]
 	}
-	b = append(b, p.Data[p.Header:]...)
 	b = b[:min(len(b), length)]
-	if len(b) == length && len(p.Data) == p.Length && r.FragOff == nil && max(r.Segs, 1) == 1 {
+	hasSum := (proto == record.ProtoTCP || proto == record.ProtoUDP) && p.Header > 0
+	if hasSum && len(b) == length && len(p.Data) == p.Length && r.FragOff == nil && max(r.Segs, 1) == 1 {
 		setChecksum(b[s.ip:], h, proto, p)
 	}
 	return b
@@ -61,9 +62,13 @@ func isWholeTransport(proto uint8, size int, s *sizes, p *Payload) bool {
 func setChecksum(b []byte, h *header, proto uint8, p *Payload) {
 	at := checksumTCP
 	if proto == record.ProtoUDP {
-		if at = checksumUDP; be.Uint16(p.Data[at:]) == 0 {
-			return // it has none
-		}
+		at = checksumUDP
+	}
+	if len(b) < at+2 || len(p.Data) < at+2 { // somebody has forged its length
+		return
+	}
+	if proto == record.ProtoUDP && be.Uint16(p.Data[at:]) == 0 {
+		return // it has none
 	}
 	be.PutUint16(b[at:], 0)
 	sum := h.pseudo(proto, len(b))
