@@ -24,9 +24,6 @@ import (
 type design struct {
 	name  string
 	progs [4][]*ebpf.Program
-	// behind stand behind those, if there are any. They count as theirs.
-	behind [4]*ebpf.Program
-	maps   map[string]*ebpf.Map // of radar alone
 	lanes int // it is attached to; 0: all of the chain
 	close func()
 	// lost returns how many packets it has not followed so far; nil: it follows none.
@@ -57,13 +54,6 @@ func (d *design) attach(c *chain) (detach func(), err error) {
 					attached, err := attachTCX(c.device(l, i), d.progs[i][l%len(d.progs[i])], h.ingress)
 					if err != nil {
 						return fmt.Errorf("attach %s to %s: %w", d.name, h.name, err)
-					}
-					links = append(links, attached)
-					if d.behind[i] == nil {
-						continue
-					}
-					if attached, err = attachTCX(c.device(l, i), d.behind[i], h.ingress); err != nil {
-						return fmt.Errorf("attach %s behind %s: %w", d.name, h.name, err)
 					}
 					links = append(links, attached)
 				}
@@ -263,7 +253,7 @@ func newRadar(c *chain, o namedObject, slots uint32) (*design, error) {
 	if err != nil {
 		return nil, loadError(o.name, err)
 	}
-	d := &design{name: o.name, lanes: o.lanes, maps: coll.Maps}
+	d := &design{name: o.name, lanes: o.lanes}
 	d.close = func() {
 		for _, progs := range d.progs {
 			for _, p := range progs {

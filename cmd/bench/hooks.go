@@ -270,14 +270,6 @@ func (d *design) stats() (out [4]runStats, err error) {
 			out[i].runs += s.RunCount
 			out[i].took += uint64(s.Runtime)
 		}
-		if d.behind[i] == nil {
-			continue
-		}
-		s, err := d.behind[i].Stats()
-		if err != nil {
-			return out, fmt.Errorf("read run-time statistics: %w", err)
-		}
-		out[i].took += uint64(s.Runtime)
 	}
 	return out, nil
 }

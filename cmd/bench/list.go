@@ -24,7 +24,6 @@ var benchmarks = []*benchmark{
 	{"ipv6", "ns per packet, IPv6", hooksIPv6},
 	{"carry", "ns per packet with the index in the mark or in the header inside nodes", hooksCarry},
 	{"headers", "ns per packet that it costs a program to be able to write headers", headers},
-	{"payload", "ns per packet of 1,428 bytes where a capture takes payload, at each hook", payloads},
 	{"int", "ns per packet at each hook, INT-MD by nodes in eBPF", intNodes},
 	{"rate", "of one core, what radar takes at 1 Gbit/s of full-size TCP", rate},
 	{"curve-slots", "ns per packet against the part of the ring that is in use", curveSlots},

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -31,7 +30,6 @@ type openTraffic func(*chain) (traffic, error)
 // datagrams are UDP to an address where nobody reads: all that matters has happened when a
 // packet reaches its socket.
 type datagrams struct {
-	size          int // bytes of each; 0: payloadSize
 	send, receive int
 	to            unix.Sockaddr
 	seq           uint64
@@ -40,17 +38,6 @@ type datagrams struct {
 // udp sends to the first lane, with options set on the sender's socket.
 func udp(setup func(fd int) error) openTraffic {
 	return func(c *chain) (traffic, error) { return newDatagrams(c, sink(0), setup) }
-}
-
-// large is udp with datagrams of so many bytes.
-func large(size int) openTraffic {
-	return func(c *chain) (traffic, error) {
-		d, err := newDatagrams(c, sink(0), nil)
-		if err == nil {
-			d.size = size
-		}
-		return d, err
-	}
 }
 
 func udp6(c *chain) (traffic, error) { return newDatagrams(c, sink6(0), nil) }
@@ -133,11 +120,11 @@ func closeSockets(fds ...int) {
 
 // flood gives each packet a payload of its own.
 func (d *datagrams) flood(n int) (packets, skbs uint64, err error) {
-	payload := make([]byte, cmp.Or(d.size, payloadSize))
+	var payload [payloadSize]byte
 	for range n {
 		d.seq++
-		binary.NativeEndian.PutUint64(payload, d.seq)
-		if err := again(func() error { _, err := unix.Write(d.send, payload); return err }); err != nil {
+		binary.NativeEndian.PutUint64(payload[:], d.seq)
+		if err := again(func() error { _, err := unix.Write(d.send, payload[:]); return err }); err != nil {
 			return 0, 0, fmt.Errorf("send: %w", err)
 		}
 	}

@@ -268,7 +268,7 @@ func TestAttachedFlight(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"--on: only with --record": {"--on", "path change"},
-		`nowhere in 1s": open `: {"--record", "run", "--on", "assert nowhere in 1s"},
+		`nowhere in 1s": open `:    {"--record", "run", "--on", "assert nowhere in 1s"},
 	} {
 		if out := w.Radar(kit.ExitUsage, slices.Concat([]string{"attach", "-d"}, args, w.Lab.AttachArgs())...); !strings.Contains(out, want) {
 			t.Errorf("%v: %q, want %q", args, out, want)

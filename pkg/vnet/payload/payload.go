@@ -71,6 +71,7 @@ type Capture struct {
 	links  []io.Closer
 	reader *ringbuf.Reader
 	stop   chan struct{}
+	closed bool
 	ended  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -296,8 +297,12 @@ func (c *Capture) Counts() (Counts, error) {
 	}, c.err
 }
 
-// Close takes the program off.
+// Close takes the program off. Counts are gone then. A second call does nothing.
 func (c *Capture) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
 	var errs []error
 	for _, l := range c.links {
 		errs = append(errs, l.Close())
