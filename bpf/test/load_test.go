@@ -20,7 +20,7 @@ func TestLoad(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}
-	loads := []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadChange}
+	loads := []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadChange, bpfobj.LoadPayload}
 	if program.Probe().LocalIn {
 		loads = append(loads, bpfobj.LoadDeliver)
 	}

@@ -204,6 +204,23 @@ func (f Filter) Stands() bool {
 	return err == nil && b != nil
 }
 
+// RemoveOthers removes the filters in the place whose names match.
+func (f Filter) RemoveOthers(match func(name string) bool) error {
+	others, err := f.all()
+	if err != nil && !isGone(err) {
+		return &Error{Step: "list filters", Cause: err}
+	}
+	var errs []error
+	for _, other := range others {
+		if b, ok := other.(*netlink.BpfFilter); ok && match(b.Name) {
+			if err := netlink.FilterDel(b); err != nil && !isGone(err) {
+				errs = append(errs, &Error{Step: "remove filter", Subject: b.Name, Cause: err})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Remove removes the filter of that name. What is gone already is no error.
 func (f Filter) Remove() error {
 	b, err := f.find()

@@ -21,6 +21,7 @@ var Forms = []string{
 	"p99 NODE/PORT-NODE/PORT > TIME in TIME",
 	"queue NODE/PORT > TIME",
 	"path change",
+	"assert FILE in TIME",
 }
 
 // kind is what a condition asks for.
@@ -31,6 +32,7 @@ const (
 	quantile
 	queue
 	pathChange
+	promises
 )
 
 // Bounds of what a condition may say.
@@ -50,6 +52,7 @@ type Condition struct {
 	count    int           // more losses than these
 	limit    time.Duration // more time than that
 	within   time.Duration
+	promises []promise
 }
 
 // end is a port, or a node if Port is "".
@@ -66,7 +69,7 @@ func (e end) String() string {
 var quantiles = map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 // ParseCondition reads a condition. It must be about nodes and ports of the domain. The error says what is wrong, and
-// what there could be.
+// what there could be. A file that it names is read here, once.
 func ParseCondition(text string, d *domain.Domain) (*Condition, error) {
 	c := &Condition{Text: strings.Join(strings.Fields(text), " ")}
 	p := &parser{rest: strings.Fields(text), of: d}
@@ -97,6 +100,9 @@ func (p *parser) next() string {
 
 func (p *parser) condition(c *Condition) (err error) {
 	switch word := p.next(); {
+	case word == "assert":
+		c.kind = promises
+		return p.promises(c)
 	case word == "path":
 		c.kind = pathChange
 		if next := p.next(); next != "change" {

@@ -3,6 +3,7 @@
 package recorder
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestParseCondition(t *testing.T) {
 		"path change":                          {kind: pathChange},
 	} {
 		c, err := ParseCondition(text, network())
-		if want.Text = strings.Join(strings.Fields(text), " "); err != nil || *c != want {
+		if want.Text = strings.Join(strings.Fields(text), " "); err != nil || !reflect.DeepEqual(*c, want) {
 			t.Errorf("%q: %+v, %v; want %+v", text, c, err, want)
 		}
 	}

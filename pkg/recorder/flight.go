@@ -26,7 +26,7 @@ import (
 
 // Flight says what a flight recorder waits for, and how much it keeps before and after.
 type Flight struct {
-	On            []string // conditions; one of them is enough
+	On            []*Condition // one of them is enough
 	Before, After time.Duration
 }
 
@@ -59,16 +59,12 @@ type cursor struct {
 // late is how long after a window its packets can still end, beside the domain's timeout.
 const late = 4 * time.Second
 
-func newFlight(f *Flight, ring *answer.Ring) (*flight, error) {
+func newFlight(f *Flight, ring *answer.Ring) *flight {
 	all := &flight{Flight: f, timeout: ring.Domain.Options.Timeout, lastMet: make(map[*Condition]int64)}
-	for _, text := range f.On {
-		c, err := ParseCondition(text, ring.Domain)
-		if err != nil {
-			return nil, err
-		}
+	for _, c := range f.On {
 		all.conditions = append(all.conditions, newWatch(c, ring.Decoder))
 	}
-	return all, nil
+	return all
 }
 
 // checkDir says why no recording can be opened in a directory, which need not be there yet.

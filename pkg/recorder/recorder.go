@@ -87,8 +87,8 @@ func New(o Options) (_ *Recorder, err error) {
 		if err = checkDir(o.Dir); err != nil { // it is opened when a condition is met, which may be hours away
 			return nil, err
 		}
-		r.flight, err = newFlight(o.Flight, r.ring)
-		return r, err
+		r.flight = newFlight(o.Flight, r.ring)
+		return r, nil
 	}
 	return r, r.open()
 }

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
 // met is a time at which a condition was met.
@@ -37,6 +39,10 @@ type watch struct {
 	fresh  bool           // there are latencies that were not looked at
 	paths  map[flow]uint64
 	seed   maphash.Seed
+
+	judged  []judged           // promises
+	records *backpack.Recorder // what they are held against
+	now     func() int64       // CLOCK_MONOTONIC
 }
 
 // parts of a window of latencies, and how many of a flow's paths are remembered.
@@ -60,8 +66,15 @@ type part map[int]uint32
 // growth is between two of the values that are told apart: percentiles are within 1 %.
 const growth = 1.01
 
-func newWatch(c *Condition, of packet.Scope) *watch {
-	return &watch{Condition: c, of: of, parts: make(map[int64]part), paths: make(map[flow]uint64), seed: maphash.MakeSeed()}
+func newWatch(c *Condition, of *backpack.Decoder) *watch {
+	w := &watch{Condition: c, of: of, parts: make(map[int64]part), paths: make(map[flow]uint64), seed: maphash.MakeSeed()}
+	w.now = func() int64 { return int64(clock.Monotonic()) }
+	w.records = backpack.NewRecorder(of, false)
+	for _, p := range c.promises {
+		w.judged = append(w.judged, judged{promise: p})
+	}
+	w.judge()
+	return w
 }
 
 // add takes a packet that has ended.
@@ -75,6 +88,8 @@ func (w *watch) add(p *packet.Packet) {
 		w.addQueue(p)
 	case pathChange:
 		w.addPath(p)
+	case promises:
+		w.addPromises(p)
 	}
 }
 
@@ -85,6 +100,8 @@ func (w *watch) met() []met {
 		w.countLosses()
 	case quantile:
 		w.compare()
+	case promises:
+		w.judge()
 	}
 	seen := w.seen
 	w.seen = nil

@@ -94,7 +94,11 @@ func measure(t *testing.T, w *network, o program.Options, features program.Featu
 	loaded := loadedBy(t, name)
 	loaded.describe(t)
 
-	w.sendDatagrams(t, datagrams)
+	if o.Carry == program.DefaultOptions().Carry {
+		withPayload(t, res.Domain, func() { w.sendDatagrams(t, datagrams) })
+	} else { // with clsact there is no place for it
+		w.sendDatagrams(t, datagrams)
+	}
 	w.ping(t, echoes)
 	w.sendNowhere(t, lost)
 	again := w.stream(t, streamBytes)

@@ -31,6 +31,7 @@ var objects = []object{
 	{"trace", bpfobj.LoadTrace},
 	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
 	{"change", bpfobj.LoadChange},
+	{"payload", bpfobj.LoadPayload},
 	{"collect", bpfobj.LoadCollect},
 	{"dut", bpfobj.LoadDut},
 }

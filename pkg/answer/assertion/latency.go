@@ -137,7 +137,7 @@ func (m *latencyMeasure) judge(to *Result) {
 	}
 	to.Values["count"] = float64(m.n)
 	if m.n == 0 {
-		to.Measured, to.Verdict, to.Values = "no time", Fails, nil
+		to.Measured, to.Verdict, to.Values, to.Undecided = "no time", Fails, nil, true
 		to.Cause = "no packet that was selected has a time there"
 		if m.direct > 0 {
 			to.Cause = "no packet that was selected is seen leaving that queue: whether any waited is not known"

@@ -170,6 +170,6 @@ func (m *natMeasure) judge(to *Result) {
 	to.Values["changed"], to.Values["arrived"] = float64(m.arrived-m.others), float64(m.arrived)
 	to.Evidence = m.worst.evidence()
 	if m.arrived == 0 {
-		to.Cause = "no packet that was selected arrived"
+		to.Cause, to.Undecided = "no packet that was selected arrived", true
 	}
 }

@@ -94,9 +94,10 @@ func (m *orderMeasure) judge(to *Result) {
 	to.Values["reordered"] = float64(m.misordered)
 	to.Evidence = m.worst.evidence()
 	if m.arrived == 0 {
-		to.Measured, to.Verdict, to.Cause = "nothing arrived", Fails, "no packet that was selected arrived with a time"
+		to.Measured, to.Verdict, to.Cause, to.Undecided = "nothing arrived", Fails, "no packet that was selected arrived with a time", true
 	}
 	if m.over > 0 {
-		to.Verdict, to.Cause = Fails, fmt.Sprintf("for %s there was no room: %d others were on their way at once, select fewer", packets(m.over), mostKept)
+		to.Verdict, to.Undecided = Fails, m.misordered == 0
+		to.Cause = fmt.Sprintf("for %s there was no room: %d others were on their way at once, select fewer", packets(m.over), mostKept)
 	}
 }

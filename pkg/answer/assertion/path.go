@@ -83,9 +83,10 @@ func (m *pathMeasure) judge(to *Result) {
 	to.Values["against"], to.Values["paths"] = float64(m.against), float64(len(m.paths))
 	switch {
 	case m.incomplete > 0: // what is not seen of a path may be the node
-		to.Verdict, to.Cause = Fails, fmt.Sprintf("of %s parts of the path are missing: attach anew with more ‹max-hops›", packets(m.incomplete))
+		to.Verdict, to.Undecided = Fails, m.against == 0
+		to.Cause = fmt.Sprintf("of %s parts of the path are missing: attach anew with more ‹max-hops›", packets(m.incomplete))
 	case m.asked == 0:
-		to.Verdict, to.Cause = Fails, "no packet that was selected arrived"
+		to.Verdict, to.Cause, to.Undecided = Fails, "no packet that was selected arrived", true
 	}
 }
 
@@ -165,7 +166,7 @@ func (m *balanceMeasure) judge(to *Result) {
 	}
 	to.Measured = fmt.Sprintf("%s by %s", words.Plural(len(m.flows), "flow"), strings.Join(parts, ", "))
 	if to.Cause = m.unfit(counts, ways, weights); to.Cause != "" {
-		to.Verdict = Fails
+		to.Verdict, to.Undecided = Fails, m.over > 0 || len(m.flows) < leastExpected*max(len(ways), 2)
 		return
 	}
 	x2, got := stats.ChiSquare(measured, weights)

@@ -31,6 +31,10 @@ type Result struct {
 	Packets  uint64             `json:"packets"`            // that were selected and have ended
 	Cause    string             `json:"cause,omitempty"`    // why there is none, or too few
 	Evidence []Evidence         `json:"evidence,omitempty"` // the packets that speak most against it
+
+	// Undecided: there were too few packets to judge, or they could not be judged. Then the verdict is Fails (or what
+	// if_empty says), since a promise must be shown to hold; who waits for one to be broken has seen nothing yet.
+	Undecided bool `json:"-"`
 }
 
 // Evidence is a packet, and what it has met.
@@ -107,7 +111,7 @@ func (t *Trial) Result(why func() string) Result {
 		}
 		return r
 	}
-	r.Measured, r.Values, r.Evidence, r.Verdict = "no packet", nil, nil, Fails
+	r.Measured, r.Values, r.Evidence, r.Verdict, r.Undecided = "no packet", nil, nil, Fails, true
 	if r.Cause = why(); a.IfEmpty == Pass {
 		r.Verdict = Holds
 	}
@@ -229,6 +233,6 @@ func (m *rateMeasure) judge(to *Result) {
 	case !m.any:
 		to.Measured, to.Verdict, to.Cause = "nothing arrived", verdict(holds), "all packets were lost"
 	case !known:
-		to.Measured, to.Verdict, to.Cause = "no rate", Fails, "a rate needs two packets"
+		to.Measured, to.Verdict, to.Cause, to.Undecided = "no rate", Fails, "a rate needs two packets", true
 	}
 }

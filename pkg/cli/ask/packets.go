@@ -32,7 +32,8 @@ With -f packets are shown as they end, from now on, until Ctrl-C.
 
 -w FILE writes them as a capture for Wireshark: a frame for each port at which a packet
 was seen, with the header that it had there. "-" is standard output, as in
-"radar packets -f -w - | wireshark -k -i -" (docs/wireshark.md).
+"radar packets -f -w - | wireshark -k -i -" (docs/wireshark.md). With -f, --snaplen N adds the
+first N bytes of payload at the ports of --payload-at, or of --at.
 
 -o json prints one object a line, described in docs/data-model.md; -o wide adds
 header fields and the time at each hop: in brackets inside a node, on an arrow
@@ -52,13 +53,14 @@ const packetsExample = `  radar packets                                  # the l
 // packetOptions are the flags of "radar packets".
 type packetOptions struct {
 	kit.SelectFlags
-	follow bool
-	count  kit.Count
-	sort   kit.Choice
-	top    kit.Count
-	long   bool
-	write  string // a capture; "": print
-	at     []string
+	follow  bool
+	count   kit.Count
+	sort    kit.Choice
+	top     kit.Count
+	long    bool
+	write   string // a capture; "": print
+	at      []string
+	payload wire.PayloadFlags
 }
 
 // Orders of packets.
@@ -99,11 +101,15 @@ func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 	flags.BoolVar(&f.long, "long", false, "with -o csv, a row for each hop")
 	flags.StringVarP(&f.write, "write", "w", "", "write a capture (pcapng) to FILE, - is standard output")
 	wire.AddAt(k, cmd, &f.at)
+	f.payload.Add(k, cmd)
 	return cmd
 }
 
 // check refuses flags that do not go together.
 func (f *packetOptions) check(cmd *cobra.Command, output kit.Format) error {
+	if kit.IsTyped(cmd, "snaplen") && f.Given() {
+		return fault.Usage.Errorf("--snaplen: recordings have no payload")
+	}
 	if err := f.RefuseFollow(f.follow); err != nil {
 		return err
 	}
@@ -123,8 +129,12 @@ func (f *packetOptions) checkWrite(cmd *cobra.Command) error {
 	switch {
 	case f.write == "" && kit.IsTyped(cmd, "at"):
 		return fault.Usage.Errorf("--at: only with -w; packets that visited a node: --node")
+	case f.write == "" && (kit.IsTyped(cmd, "snaplen") || kit.IsTyped(cmd, "payload-at")):
+		return fault.Usage.Errorf("--snaplen, --payload-at: only with -f -w: payload goes into a capture")
 	case f.write == "":
 		return nil
+	case !f.follow && (kit.IsTyped(cmd, "snaplen") || kit.IsTyped(cmd, "payload-at")):
+		return fault.Usage.Errorf("--snaplen, --payload-at: only with -f: the ring has no payload of packets that have passed")
 	case kit.IsTyped(cmd, "output"):
 		return fault.Usage.Errorf("-o says how packets are printed, -w writes them as a capture: use one of them")
 	case f.follow && kit.IsTyped(cmd, "last"):
@@ -143,6 +153,7 @@ type packetQuery struct {
 	long    bool
 	write   string // a capture; "": print
 	at      wire.Ports
+	payload *wire.PayloadQuery
 }
 
 func (f *packetOptions) query(flags *pflag.FlagSet, args []string, now time.Time) (packetQuery, error) {
@@ -151,6 +162,9 @@ func (f *packetOptions) query(flags *pflag.FlagSet, args []string, now time.Time
 		return packetQuery{}, err
 	}
 	q := packetQuery{Selection: s, follow: f.follow, count: int(f.count), slowest: -1, long: f.long, write: f.write, at: f.at}
+	if q.payload, err = f.payload.Query(f.at); err != nil {
+		return q, err
+	}
 	if f.sort.Value == byLatency {
 		q.slowest = int(f.top)
 	}

@@ -40,7 +40,7 @@ func packets(k *kit.Kit, ctx context.Context, q packetQuery) error {
 
 // wire is the query of a capture.
 func (q packetQuery) wire() wire.Query {
-	return wire.Query{Selection: q.Selection, History: q.history, Count: q.count, Ports: q.at}
+	return wire.Query{Selection: q.Selection, History: q.history, Count: q.count, Ports: q.at, Payload: q.payload}
 }
 
 // packetFollow shows packets as they end, until ctx or the domain does, or enough

@@ -15,7 +15,7 @@ import (
 const captureLong = `Capture a whole domain, live, until Ctrl-C: a file for Wireshark (pcapng) with an interface
 for each port of each node, and a frame for each port at which a packet was seen. A frame
 has the header that the packet had there, as sockets see it: addresses behind NAT, TTL,
-DSCP, IP ID. It ends behind the headers, since radar does not record payload. Its comment
+DSCP, IP ID. It ends behind the headers, unless payload is asked for. Its comment
 says which packet it is, how long it waited, and where and why it was lost; "radar
 wireshark --install" brings a plugin that makes fields of that.
 
@@ -29,14 +29,16 @@ With --since packets that have ended already come first. docs/wireshark.md has m
 const captureExample = `  radar capture -w lab.pcapng
   radar capture | wireshark -k -i -
   radar capture | tshark -i - -Y 'radar.loss.reason == "QDISC_DROP"'
-  radar capture --at r2/eth1 -c 1000 -w r2.pcapng tcp port 80`
+  radar capture --at r2/eth1 -c 1000 -w r2.pcapng tcp port 80
+  radar capture --snaplen 256 --payload-at h2/eth0 -w lab.pcapng`
 
 // captureOptions are the flags of "radar capture".
 type captureOptions struct {
 	kit.SelectFlags
-	write string
-	count kit.Count
-	at    []string
+	write   string
+	count   kit.Count
+	at      []string
+	payload wire.PayloadFlags
 }
 
 // NewCmd returns "radar capture".
@@ -55,6 +57,7 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 	flags.StringVarP(&f.write, "write", "w", wire.Stdout, "write to FILE, - is standard output")
 	flags.VarP(&f.count, "count", "c", "end after N packets; 0: no limit")
 	wire.AddAt(k, cmd, &f.at)
+	f.payload.Add(k, cmd)
 	return cmd
 }
 
@@ -65,12 +68,16 @@ func (f *captureOptions) run(k *kit.Kit, cmd *cobra.Command, args []string) erro
 	case kit.IsTyped(cmd, "last"):
 		return fault.Usage.Errorf("--last: a capture begins now, or with --since; what there is: radar packets --last N -w FILE")
 	}
+	payload, err := f.payload.Query(f.at)
+	if err != nil {
+		return err
+	}
 	s, err := f.Selection(cmd.Flags(), args, k.Now())
 	if err != nil {
 		return err
 	}
 	s.Last = 0
-	q := wire.Query{Selection: s, History: cmd.Flags().Changed("since"), Count: int(f.count), Ports: f.at}
+	q := wire.Query{Selection: s, History: cmd.Flags().Changed("since"), Count: int(f.count), Ports: f.at, Payload: payload}
 	return k.ReadRing(s, func(ring *answer.Ring) error {
 		k.Note(ring.Lacks())
 		return wire.Follow(cmd.Context(), k, ring, q, f.write)

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/payload"
 )
 
 // nicPrefix is before the name of a domain in the name of its interface.
@@ -27,6 +28,7 @@ type extcapOptions struct {
 	nic, fifo, filter                 string
 	at                                []string
 	expression                        string
+	payload                           wire.PayloadFlags
 }
 
 // NewExtcapCmd returns "radar extcap", which Wireshark runs by the script that "radar wireshark --install" makes.
@@ -51,6 +53,7 @@ func NewExtcapCmd(k *kit.Kit) *cobra.Command {
 	flags.StringVar(&f.filter, "extcap-capture-filter", "", "only packets that this expression matches")
 	flags.StringVar(&f.expression, "expression", "", "the same, as a setting")
 	wire.AddAt(k, cmd, &f.at)
+	f.payload.Add(k, cmd)
 	return cmd
 }
 
@@ -112,6 +115,11 @@ func listSettings(k *kit.Kit) error {
 		}
 	}
 	b.WriteString("arg {number=1}{call=--expression}{display=Only packets that match}{tooltip=An expression as for tcpdump, such as udp port 53}{type=string}\n")
+	fmt.Fprintf(&b, "arg {number=2}{call=--snaplen}{display=Bytes of payload}{tooltip=What users send, so many bytes of each packet at the ports below; 0: none}{type=unsigned}{range=0,%d}{default=0}\n", payload.MaxLen)
+	b.WriteString("arg {number=3}{call=--payload-at}{display=Payload at}{tooltip=Ports at which payload is captured}{type=multicheck}\n")
+	for _, name := range wire.Interfaces(d) {
+		fmt.Fprintf(&b, "value {arg=3}{value=%s}{display=%s}{default=false}\n", sentence(name), sentence(name))
+	}
 	_, err = fmt.Fprint(k.Out, b.String())
 	return err
 }
@@ -142,7 +150,11 @@ func (f *extcapOptions) selection() (*answer.Selection, error) {
 // record captures until Wireshark has seen enough. What is said here, Wireshark shows in a window.
 func (f *extcapOptions) record(k *kit.Kit, cmd *cobra.Command, s *answer.Selection) error {
 	ports := slices.DeleteFunc(f.at, func(name string) bool { return name == "" })
+	payload, err := f.payload.Query(ports)
+	if err != nil {
+		return err
+	}
 	return k.ReadRing(s, func(ring *answer.Ring) error {
-		return wire.Follow(cmd.Context(), k, ring, wire.Query{Selection: s, Ports: ports, Quiet: true}, f.fifo)
+		return wire.Follow(cmd.Context(), k, ring, wire.Query{Selection: s, Ports: ports, Quiet: true, Payload: payload}, f.fifo)
 	})
 }

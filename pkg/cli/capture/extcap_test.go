@@ -75,6 +75,13 @@ func TestExtcap(t *testing.T) {
 	if want := "h2\tin\t8\t63\nh2\tout\t0\t64\n"; got != want {
 		t.Errorf("live, at h2:\n%s\nwant\n%s", got, want)
 	}
+	setting := func(name, value string) string {
+		return "extcap." + strings.ReplaceAll(nic, "-", "_") + "." + name + ":" + value
+	}
+	got = s.live([]string{"-i", nic, "-c", "2", "-o", setting("snaplen", "24"), "-o", setting("payloadat", "h2/eth0"), "-o", setting("at", "h2"), "-f", "icmp"}, func() { w.Ping(1) }, "radar.node", "icmp.type", "frame.cap_len")
+	if want := "h2\t8\t52\nh2\t0\t52\n"; got != want {
+		t.Errorf("live, with 24 bytes of payload at h2: %q, want %q", got, want)
+	}
 	out, err = exec.Command(filepath.Join(s.dir, "radar"), "--extcap-interface", nic, "--extcap-capture-filter", "udp prot 5").Output()
 	if err != nil || !strings.Contains(string(out), "syntax error") {
 		t.Errorf("a wrong filter: %v, %q", err, out)

@@ -65,7 +65,8 @@ keeps its marks: the number stays in the header there, where rules then see rewr
 TTL, DSCP and IP ID. --carry-header names more such nodes.
 
 With --record all packets are kept in a directory, from the first one on, until the
-domain is detached. radar record does that at any other time, and has more settings.
+domain is detached; with --on those around moments at which a condition is met. radar
+record does that at any other time, and has more settings.
 
 With --watch only packets that match are measured, each asked once, where it enters
 the domain. A domain keeps its expression (docs/filters.md).
@@ -99,6 +100,7 @@ type attachOptions struct {
 	dryRun      bool
 	daemon      bool
 	record      string // directory
+	on          []string
 	readyFile   string
 	extend      bool // the domain exists: its options hold
 }
@@ -147,6 +149,7 @@ func (f *attachOptions) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show topology, roles and memory; change nothing")
 	flags.BoolVarP(&f.daemon, "daemon", "d", false, "run in the background; return when everything is attached")
 	flags.StringVar(&f.record, "record", "", "keep all packets in a directory, by a process in the background that ends with the domain (radar record)")
+	flags.StringArrayVar(&f.on, "on", nil, "with --record, keep packets only around moments at which this CONDITION is met (repeatable; radar record)")
 	flags.StringVar(&f.readyFile, "ready-file", "", "create this file when everything is attached")
 	_ = flags.MarkHidden("ready-file")
 }
@@ -194,6 +197,9 @@ func attach(k *kit.Kit, ctx context.Context, f *attachOptions, args []string, fl
 // request turns flags into what datapath is asked for, except the nodes.
 func (f *attachOptions) request(name string) (datapath.AttachRequest, error) {
 	req := datapath.AttachRequest{Domain: name, Options: &f.options, CarryHeader: f.carryHeader}
+	if len(f.on) > 0 && f.record == "" {
+		return req, fault.Usage.Errorf("--on: only with --record")
+	}
 	f.options.Slots, f.options.Keys = uint32(f.slots), uint32(f.keys)
 	if _, err := f.options.Layout(); err != nil {
 		return req, err

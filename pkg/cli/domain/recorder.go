@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/recorder"
@@ -38,12 +39,39 @@ func (f *attachOptions) startRecorder(name string, view *attachView) error {
 		r.Close()
 		return r.Process, err
 	}
-	started, err := background.Start(domain.File(name, recorder.LogFile), find, "record", "--write", dir, "--history", background.Domain, name)
+	args, err := f.recorderArgs(name)
+	if err != nil {
+		return err
+	}
+	started, err := background.Start(domain.File(name, recorder.LogFile), find, append(args, "--write", dir, background.Domain, name)...)
 	if err != nil {
 		return fmt.Errorf("--record: %w", err)
 	}
 	view.Recorder = &recorderView{PID: started.PID, Dir: dir, Log: started.Log}
 	return nil
+}
+
+// recorderArgs are those of the process, which are of the domain as it is now.
+func (f *attachOptions) recorderArgs(name string) ([]string, error) {
+	if len(f.on) == 0 {
+		return []string{"record", "--history"}, nil
+	}
+	d, err := domain.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"record"}
+	for _, text := range f.on {
+		text, err := recorder.Absolute(text) // the process runs elsewhere
+		if err != nil {
+			return nil, err
+		}
+		if _, err := recorder.ParseCondition(text, d); err != nil {
+			return nil, fault.Usage.Errorf("attached, but nothing is recorded: --on %w", err)
+		}
+		args = append(args, "--on", text)
+	}
+	return args, nil
 }
 
 // alreadyRecorded says that there is a recorder, nil if there is none.

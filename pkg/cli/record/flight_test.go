@@ -4,6 +4,7 @@ package record_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,5 +205,73 @@ for i in range(20): s.sendto(b"x" * 1000, ("10.0.2.2", 7))`)
 		return len(r.Hops) > 1 && r.Hops[1].QueueNs != nil && *r.Hops[1].QueueNs > (30*time.Millisecond).Nanoseconds()
 	}) {
 		t.Errorf("no packet among %d waited for so long", len(waited))
+	}
+}
+
+// A promise of a file that begins to be broken is noticed once, and the event says which and by how much.
+func TestFlightPromise(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	file := filepath.Join(t.TempDir(), "lab.yaml")
+	if err := os.WriteFile(file, []byte("assertions:\n- {name: h2 is reached, select: {dst: h2}, no_loss: true}\n- {name: the way, crosses: [r1]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "flight")
+	condition := "assert " + file + " in 1s"
+	cmd, said := recorderOf(w, "waiting for: "+condition, "-w", dir, "--on", condition, "--before", "1s", "--after", "100ms")
+	if err := os.Remove(file); err != nil { // it was read
+		t.Fatal(err)
+	}
+	w.Ping(100)
+	w.In("r1", "nft", dropRule)
+	if strings.Contains(said(), "is broken") {
+		t.Fatalf("nothing was lost, and it says %q", said())
+	}
+	nstest.WaitFor(t, "the recorder to say what is broken", func() bool {
+		burst(w, "5")
+		w.Ping(5)
+		return strings.Contains(said(), `"h2 is reached" (line 2) is broken: `)
+	})
+	w.Settled(w.Status().Totals.Measured)
+	clitest.Interrupt(t, cmd)
+	events := triggers(w, dir)
+	if len(events) != 1 || events[0].Fields["condition"] != condition ||
+		!regexp.MustCompile(`^"h2 is reached" \(line 2\) is broken: \d+ of \d+ lost \(.* %\), promised: no packet lost$`).MatchString(fmt.Sprint(events[0].Fields["value"])) {
+		t.Errorf("events: %+v\n%s", events, said())
+	}
+	if lost := w.Packets("--last", "0", "--state", "lost", "-r", dir); len(lost) == 0 {
+		t.Errorf("no lost packet is kept\n%s", said())
+	}
+	if out := w.Radar(kit.ExitUsage, "record", "-w", dir, "--on", condition); !strings.Contains(out, "--on") || !strings.Contains(out, "no such file") {
+		t.Errorf("a file that is gone: %q", out)
+	}
+}
+
+// A recorder in the background finds the file, wherever it runs.
+func TestAttachedFlight(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.In("r1", "nft", dropRule)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("lab.yaml", []byte("assertions: [{name: h2 is reached, no_loss: true}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", "run", "--on", "assert lab.yaml in 1s"}, w.Lab.AttachArgs()...)...)
+	nstest.WaitFor(t, "a recording", func() bool {
+		burst(w, "5")
+		_, err := os.Stat("run")
+		return err == nil
+	})
+	w.Radar(kit.ExitOK, "detach", "--no-drain")
+	if events := triggers(w, filepath.Join(dir, "run")); len(events) != 1 || !strings.Contains(fmt.Sprint(events[0].Fields["value"]), `"h2 is reached" (line 1) is broken: `) {
+		t.Errorf("events: %+v", events)
+	}
+	for want, args := range map[string][]string{
+		"--on: only with --record": {"--on", "path change"},
+		`nowhere in 1s": open `:    {"--record", "run", "--on", "assert nowhere in 1s"},
+	} {
+		if out := w.Radar(kit.ExitUsage, slices.Concat([]string{"attach", "-d"}, args, w.Lab.AttachArgs())...); !strings.Contains(out, want) {
+			t.Errorf("%v: %q, want %q", args, out, want)
+		}
 	}
 }

@@ -58,6 +58,9 @@ whose times overlap make one recording longer. A condition is one of
                                     the same of one link
   queue NODE/PORT > TIME            a packet waited for longer than TIME in that queue
   path change                       a flow takes another path than its packet before
+  assert FILE in TIME               a promise of FILE (radar assert), held against the
+                                    packets that ended in any TIME, begins to be broken;
+                                    one that has too few packets to be judged is not
 
 Packets count that EXPRESSION matches. A loss that nobody reports is known when the
 packet has expired (attach --timeout).`
@@ -67,6 +70,7 @@ const example = `  radar record                                   # into ./radar
   radar record -w run1 --history                 # with what the ring still remembers
   radar record -w web --rotate-age 1h --keep-size 10G tcp port 443
   radar record -w burst --on 'loss > 10 in 1s' --before 5s --after 5s
+  radar record -w broken --on 'assert lab.yaml in 2s' --before 10s
   radar record -w slow --on 'p99 link r1-r2 > 5ms in 1s' --on 'queue r1/eth1 > 20ms'`
 
 // options are the flags of "radar record".
@@ -167,15 +171,17 @@ func (f *options) recorder(k *kit.Kit, args []string, version string) (recorder.
 	if len(f.on) == 0 {
 		return o, nil
 	}
-	o.Flight = &recorder.Flight{On: f.on, Before: f.before, After: f.after}
+	o.Flight = &recorder.Flight{Before: f.before, After: f.after}
 	d, err := domain.Load(k.Domain)
 	if err != nil {
 		return o, err
 	}
 	for _, text := range f.on {
-		if _, err := recorder.ParseCondition(text, d); err != nil {
+		c, err := recorder.ParseCondition(text, d)
+		if err != nil {
 			return o, fault.Usage.Errorf("--on %w", err)
 		}
+		o.Flight.On = append(o.Flight.On, c)
 	}
 	return o, nil
 }
@@ -194,7 +200,11 @@ func foreground(k *kit.Kit, ctx context.Context, o recorder.Options) error {
 	}
 	what := "keeping packets of domain " + k.Domain + " in " + o.Dir
 	if o.Flight != nil {
-		what = "waiting for: " + strings.Join(o.Flight.On, "; ")
+		var all []string
+		for _, c := range o.Flight.On {
+			all = append(all, c.Text)
+		}
+		what = "waiting for: " + strings.Join(all, "; ")
 	}
 	fmt.Fprintf(k.Stderr, "radar: %s; Ctrl-C ends it\n", what)
 	return end(k, r, &o, r.Run(ctx))

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/sink/pcapng"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -34,6 +35,7 @@ type Query struct {
 	Count   int  // packets, after which it ends; 0: no limit
 	Ports   Ports
 	Quiet   bool // say only what is missing
+	Payload *PayloadQuery
 }
 
 // untilSignal ends with a signal. A second one kills: who reads a pipe may have stopped reading, so that a write blocks.
@@ -50,21 +52,26 @@ func Follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, q Query, path st
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	payload, err := q.Payload.open(k, ring.Domain) // before the first packet that is followed
+	if err != nil {
+		return err
+	}
+	defer payload.close()
 	follower, err := ring.Follow(q.Selection, q.History, false)
 	if err != nil {
 		return err
 	}
-	file, err := Open(ctx, k, path, ring.Domain, q.Ports)
+	file, err := Open(ctx, k, path, ring.Domain, q.Ports, q.Payload)
 	if errors.Is(err, context.Canceled) { // nobody has come to read
 		return nil
 	} else if err != nil {
 		return err
 	}
 	if !q.Quiet {
-		fmt.Fprintf(k.Stderr, "radar: capturing domain %s, Ctrl-C ends\n", ring.Domain.Name)
+		fmt.Fprintf(k.Stderr, "radar: capturing domain %s%s, Ctrl-C ends\n", ring.Domain.Name, payload.where())
 	}
-	err = follow(ctx, k, ring, follower, q.Count, file)
-	if err = errors.Join(err, file.Close()); err != nil && !errors.Is(err, syscall.EPIPE) {
+	err = follow(ctx, k, ring, follower, q.Count, file, payload)
+	if err = errors.Join(err, file.Close(), payload.say(k, file)); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
 	if !q.Quiet {
@@ -75,14 +82,15 @@ func Follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, q Query, path st
 	return nil
 }
 
-func follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, follower *answer.Follower, count int, file *File) error {
+func follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, follower *answer.Follower, count int, file *File, payload *payloadCapture) error {
 	wait := waitFile
 	if file.Pipe {
 		wait = waitPipe
 	}
 	to := limit{file: file, count: count}
 	return file.repeat(ctx, func() (more bool, err error) {
-		err = follower.Poll(func(p *packet.Packet) error { return to.add(follower.Record(p)) })
+		payload.drain() // a packet is handed out some time after its end
+		err = follower.Poll(func(p *packet.Packet) error { return to.add(follower.Record(p), payload.take(p.Pos)) })
 		now := int64(clock.Monotonic()) + ring.Decoder.WallOffset()
 		if err = errors.Join(err, file.Pass(now-int64(wait))); err != nil {
 			return false, err
@@ -117,12 +125,12 @@ type limit struct {
 
 func (l *limit) full() bool { return l.count > 0 && l.n >= l.count }
 
-func (l *limit) add(r *record.Record) error {
+func (l *limit) add(r *record.Record, payload []pcapng.Payload) error {
 	if l.full() {
 		return nil
 	}
 	before := l.file.Stats().Packets
-	err := l.file.Add(r)
+	err := l.file.Add(r, payload)
 	if l.file.Stats().Packets > before {
 		l.n++
 	}
@@ -138,7 +146,7 @@ func List(ctx context.Context, k *kit.Kit, s *answer.Sources, q Query, slowest i
 			return err
 		}
 	}
-	file, err := Open(ctx, k, path, d, q.Ports)
+	file, err := Open(ctx, k, path, d, q.Ports, nil)
 	if err != nil {
 		return err
 	}
@@ -148,13 +156,13 @@ func List(ctx context.Context, k *kit.Kit, s *answer.Sources, q Query, slowest i
 			slow.Add(r)
 			return nil
 		}
-		if err := file.Add(r); err != nil {
+		if err := file.Add(r, nil); err != nil {
 			return err
 		}
 		return file.Pass(r.TNs) // others were sent later
 	})
 	for _, r := range slow.Records() {
-		err = errors.Join(err, file.Add(r))
+		err = errors.Join(err, file.Add(r, nil))
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		k.Note(notes)

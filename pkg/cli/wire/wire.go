@@ -31,16 +31,18 @@ const Stdout = "-"
 type Ports []string
 
 // Check refuses names that the domain does not have.
-func (p Ports) Check(d *domain.Domain) error {
+func (p Ports) Check(d *domain.Domain) error { return p.check(d, "--at") }
+
+func (p Ports) check(d *domain.Domain, flag string) error {
 	for _, name := range p {
 		node, _, _ := strings.Cut(name, "/")
 		known, nodes := names(d, node)
 		switch {
 		case slices.Contains(nodes, name) || slices.Contains(known, name):
 		case !slices.Contains(nodes, node):
-			return fault.Usage.Errorf("--at %q: domain %s has no such node, its nodes are %s", name, d.Name, strings.Join(nodes, ", "))
+			return fault.Usage.Errorf("%s %q: domain %s has no such node, its nodes are %s", flag, name, d.Name, strings.Join(nodes, ", "))
 		default:
-			return fault.Usage.Errorf("--at %q: the node has no such port, its ports are %s", name, strings.Join(known, ", "))
+			return fault.Usage.Errorf("%s %q: the node has no such port, its ports are %s", flag, name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -89,7 +91,7 @@ type File struct {
 }
 
 // Open begins a capture. d is the domain that is attached, nil: none is. Of a FIFO it waits for a reader until ctx ends.
-func Open(ctx context.Context, k *kit.Kit, path string, d *domain.Domain, ports Ports) (*File, error) {
+func Open(ctx context.Context, k *kit.Kit, path string, d *domain.Domain, ports Ports, payload *PayloadQuery) (*File, error) {
 	f := &File{Path: path}
 	var to io.Writer
 	switch {
@@ -113,6 +115,9 @@ func Open(ctx context.Context, k *kit.Kit, path string, d *domain.Domain, ports 
 	o := pcapng.Options{Application: "radar"}
 	if len(ports) > 0 {
 		o.At = ports.Have
+	}
+	if payload != nil {
+		o.PayloadAt = payload.At.Have
 	}
 	if d != nil {
 		for _, name := range Interfaces(d) {

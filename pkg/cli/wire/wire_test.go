@@ -24,7 +24,7 @@ import (
 // begin opens a capture.
 func begin(t *testing.T, ctx context.Context, k *kit.Kit, path string, ports ...string) *File {
 	t.Helper()
-	f, err := Open(ctx, k, path, nil, ports)
+	f, err := Open(ctx, k, path, nil, ports, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestFIFO(t *testing.T) {
 	defer cancel()
 	over, end := context.WithCancel(ctx)
 	end()
-	if _, err := Open(over, kit.New(nil, io.Discard, io.Discard), path, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := Open(over, kit.New(nil, io.Discard, io.Discard), path, nil, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("nobody reads: %v", err)
 	}
 	opened := make(chan *os.File)
@@ -158,7 +158,7 @@ func TestLimit(t *testing.T) {
 	to := limit{file: f, count: 2}
 	for _, node := range []string{"h1", "r1", "h1", "h1", "r1", "r1"} {
 		r := record.Record{State: record.Delivered, IPVersion: 4, Src: "10.0.0.1", Dst: "10.0.0.2", Proto: "udp", Len: 28, Segs: 1, Hops: []record.Hop{{Node: node, Port: "eth0"}}}
-		if err := to.add(&r); err != nil {
+		if err := to.add(&r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,7 +50,7 @@ func write(t *testing.T, records ...record.Record) (file string, stats pcapng.St
 		t.Fatal(err)
 	}
 	for i := range records {
-		if err := w.Add(&records[i]); err != nil {
+		if err := w.Add(&records[i], nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestOrder(t *testing.T) {
 	add := func(after int64) {
 		r := delivered()
 		r.TNs += after
-		if err := w.Add(&r); err != nil {
+		if err := w.Add(&r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -278,7 +278,7 @@ func TestAnyRecord(t *testing.T) {
 		} else {
 			r.Losses = []record.BranchLoss{{Hop: rng.IntN(9) - 2}}
 		}
-		if err := w.Add(&r); err != nil {
+		if err := w.Add(&r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -311,7 +311,7 @@ func BenchmarkAdd(b *testing.B) {
 	for b.Loop() {
 		r.TNs += 10_000
 		r.ID = fmt.Sprint(r.TNs)
-		if err := w.Add(&r); err != nil {
+		if err := w.Add(&r, nil); err != nil {
 			b.Fatal(err)
 		}
 		if err := w.Advance(r.TNs); err != nil {

@@ -22,6 +22,17 @@ type Options struct {
 	Interfaces  []string // NODE/PORT that the capture has in any case, in this order
 	// At, if not nil, says which ports are written; port is "" where a packet was lost inside a node.
 	At func(node, port string) bool
+	// PayloadAt, if not nil, says of which ports payload is captured: of Stats.NoPayload.
+	PayloadAt func(node, port string) bool
+}
+
+// Payload is what was captured behind a packet's IP header at a port.
+type Payload struct {
+	Node, Port string
+	Out        bool
+	Data       []byte
+	Header     int // bytes of transport header in it; 0: not known
+	Length     int // how many bytes from there on the packet has; of a train its first segment
 }
 
 // Stats count what was written.
@@ -32,6 +43,8 @@ type Stats struct {
 	Interfaces int
 	Late       uint64 // frames behind one of a later time
 	NoHeader   uint64 // frames of packets whose header was overwritten: they are empty
+	Payload    uint64 // frames with payload
+	NoPayload  uint64 // frames of PayloadAt without, though their packets have some
 }
 
 // Writer writes a capture.
@@ -53,7 +66,7 @@ type Writer struct {
 
 // about is the comment of every capture.
 const about = "Made by radar from its records. Headers are as each packet had them at each port. Payload, TCP options, checksums of " +
-	"transport headers and what an ICMP error quotes are not recorded: payload is not there, the others are zeros. " +
+	"transport headers and what an ICMP error quotes are not recorded: payload is not there, unless it was captured beside, the others are zeros. " +
 	"Each frame's comment has what radar knows of it; a plugin, which comes with it, makes fields of that."
 
 // New begins a capture.
@@ -97,8 +110,8 @@ func (p *Writer) put(b []byte) {
 	}
 }
 
-// Add takes a record. What was seen of it is written by Advance and Flush.
-func (p *Writer) Add(r *record.Record) error {
+// Add takes a record, and what was captured of its payload. What was seen of it is written by Advance and Flush.
+func (p *Writer) Add(r *record.Record, payload []Payload) error {
 	sights := p.walker.walk(r)
 	id := fnv.New64a()
 	_, _ = io.WriteString(id, r.ID)
@@ -109,7 +122,7 @@ func (p *Writer) Add(r *record.Record) error {
 			continue
 		}
 		written = true
-		if err := p.hold(r, s, id.Sum64()); err != nil {
+		if err := p.hold(r, s, id.Sum64(), takePayload(&payload, s)); err != nil {
 			return err
 		}
 	}
@@ -126,7 +139,7 @@ func (p *Writer) Add(r *record.Record) error {
 }
 
 // hold makes a frame.
-func (p *Writer) hold(r *record.Record, s *sight, id uint64) error {
+func (p *Writer) hold(r *record.Record, s *sight, id uint64, payload *Payload) error {
 	text, err := p.comment.of(r, s)
 	if err != nil {
 		return fmt.Errorf("write the capture: %w", err)
@@ -134,6 +147,12 @@ func (p *Writer) hold(r *record.Record, s *sight, id uint64) error {
 	block := packetBlock{nic: p.nic(s.name()), at: s.at, comment: text, id: id}
 	if p.walker.known {
 		block.data, block.length = appendHeaders(p.data[:0], r, &s.header)
+		if payload != nil {
+			block.data = withPayload(block.data, r, &s.header, block.length, payload)
+			p.stats.Payload++
+		} else if s.direction != lost && len(block.data) < block.length && p.options.PayloadAt != nil && p.options.PayloadAt(s.node, s.port) {
+			p.stats.NoPayload++
+		}
 		p.data = block.data
 	} else {
 		block.length = r.Len

@@ -304,7 +304,9 @@ func sweepFilters(name string) error {
 	var errs []error
 	for _, ns := range append(topo.Namespaces(), topo.Host()) {
 		err := ns.Do(func() error {
-			filters, err := hook.Filters(func(other string) bool { return other == port.FilterName(name) })
+			filters, err := hook.Filters(func(other string) bool {
+				return other == port.FilterName(name) || port.IsPayloadFilter(name, other)
+			})
 			errs := []error{err}
 			for _, f := range filters {
 				errs = append(errs, port.Sides[f.Direction].Failed(f.Remove()))

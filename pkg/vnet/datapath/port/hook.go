@@ -8,11 +8,13 @@ package port
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -83,6 +85,12 @@ func Detach(dom *domain.Domain, port *domain.Port) error {
 		d := Sides[i]
 		errs = append(errs, d.Failed(d.At(dom, port).Detach()))
 	}
+	if dom.Options.Hook == program.HookClsact {
+		for _, d := range Sides {
+			other := hook.Filter{Ifindex: port.Ifindex, Direction: d.Direction}
+			errs = append(errs, other.RemoveOthers(func(name string) bool { return IsPayloadFilter(dom.Name, name) }))
+		}
+	}
 	err := errors.Join(errs...)
 	if dom.Options.Hook == program.HookTCX || err != nil || !port.OwnQdisc {
 		return err
@@ -103,6 +111,26 @@ func Attached(dom *domain.Domain, port *domain.Port) bool {
 
 // FilterName is how our clsact filters are recognised.
 func FilterName(domainName string) string { return fmt.Sprintf("radar:%s", domainName) }
+
+// PayloadFilterName is what the filters of a process are called that captures payload of a domain (pkg/vnet/payload).
+// They end with the process, but for their stubs, which do nothing then: the next capture, or detaching, removes those.
+func PayloadFilterName(domainName string, of host.Process) string {
+	return fmt.Sprintf("%s%d:%d", payloadPrefix(domainName), of.PID, of.Start)
+}
+
+func payloadPrefix(domainName string) string { return fmt.Sprintf("radar-payload:%s:", domainName) }
+
+// IsPayloadFilter reports whether a filter is one of these.
+func IsPayloadFilter(domainName, name string) bool {
+	return strings.HasPrefix(name, payloadPrefix(domainName))
+}
+
+// IsStalePayloadFilter reports whether it is one whose process has ended.
+func IsStalePayloadFilter(domainName, name string) bool {
+	var of host.Process
+	_, err := fmt.Sscanf(strings.TrimPrefix(name, payloadPrefix(domainName)), "%d:%d", &of.PID, &of.Start)
+	return IsPayloadFilter(domainName, name) && (err != nil || !of.Alive())
+}
 
 // Failed is what an error of one of a port's hooks means to the user.
 func (d Side) Failed(err error) error { return loader.HookError(d.Stub, d.name, err) }

@@ -29,6 +29,26 @@ func QueueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, erro
 	return spec, sizeMaps(spec, o, l)
 }
 
+// PayloadSpec is the object of the program that captures payload, so many bytes of a packet, with the constants and
+// the maps that the domain's other programs have.
+func PayloadSpec(stored domain.Options, keys HashKeys, snapLen uint32) (*ebpf.CollectionSpec, error) {
+	o := optionsOf(stored)
+	l, err := o.Layout()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := bpfobj.LoadPayload()
+	if err != nil {
+		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
+	}
+	consts := constantsOf(o, l, Features{}, quietFuncs{}, keys)
+	consts["cfg_snaplen"] = snapLen
+	if err := loader.SetConstants(spec, consts, make(map[string]bool)); err != nil {
+		return nil, err
+	}
+	return spec, sizeMaps(spec, o, l)
+}
+
 // ChangeSpec is the object of the programs that see interfaces come and move. They use the other programs' maps.
 func (b *Blueprint) ChangeSpec() (*ebpf.CollectionSpec, error) {
 	spec, err := bpfobj.LoadChange()
