@@ -402,6 +402,11 @@ func (v *Values) place(c *Column, rep, def []uint64, rows int) error {
 	}
 	ints, index := v.Ints, v.Index
 	v.Ints, v.Index = nil, nil
+	if c.Type == Text {
+		v.Index = make([]uint32, 0, len(def))
+	} else {
+		v.Ints = make([]int64, 0, len(def))
+	}
 	at := 0
 	for _, d := range def {
 		there := d == top

@@ -39,7 +39,7 @@ func (w *Writer) writeEventFile(events []Event) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSegment(w.dir, folderOf(first), kindEvents, &w.meta, first, f)
+	s, err := newSegment(w.dir, folderOf(first), kindEvents, &w.meta, first, "", f)
 	if err != nil {
 		return err
 	}
