@@ -8,7 +8,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -76,7 +75,7 @@ func (e *engine) setUp(ctx context.Context, o *Options) error {
 	for i := range Views {
 		all = append(all, Views[i].definition())
 	}
-	all = append(all, fmt.Sprintf("SET threads = %d", e.threads), "SET temp_directory = "+quoted(o.Temp), "SET TimeZone = 'UTC'", "SET preserve_insertion_order = false")
+	all = append(all, percentiles, fmt.Sprintf("SET threads = %d", e.threads), "SET temp_directory = "+quoted(o.Temp), "SET TimeZone = 'UTC'", "SET preserve_insertion_order = false")
 	if o.Memory > 0 {
 		all = append(all, fmt.Sprintf("SET memory_limit = '%dB'", o.Memory))
 	}
@@ -170,8 +169,8 @@ func (r *eventRows) FillRow(to duckdb.Row) (bool, error) {
 	}
 	e := r.all[0]
 	r.all = r.all[1:]
-	fields, err := json.Marshal(e.Fields)
-	return err == nil, errors.Join(err, duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, e.Kind), duckdb.SetRowValue(to, 2, string(fields)))
+	err := errors.Join(duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, e.Kind), duckdb.SetRowValue(to, 2, e.JSON()))
+	return err == nil, err
 }
 
 // Query answers a statement: of a SELECT the first rows, if limit is not 0. ctx cancels it.

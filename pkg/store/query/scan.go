@@ -129,6 +129,15 @@ func (w *worker) open(place segments.Place, projection []int) error {
 }
 
 func (w *worker) read(f *segments.Frame, projection []int) error {
+	// A column that is read in any case says how long lists are. Others are not read where there is none.
+	for i, c := range w.columns {
+		if w.list == "hops" && projection[i] >= 0 && c.list == w.list && c.made == stored {
+			if _, err := f.Column(c.list, c.of); err != nil {
+				return err
+			}
+			break
+		}
+	}
 	if err := w.choose(f); err != nil {
 		return err
 	}

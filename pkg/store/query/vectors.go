@@ -93,7 +93,7 @@ func (o *output) writeInts(vector mapping.Vector, values []int64, from []uint32,
 	default:
 		nulls = fill(slice[int64](vector, n), values, from, begin)
 	}
-	if !nulls {
+	if !nulls || o.kind == positive && o.of != "inner_pos" { // which takes all numbers, and is always there
 		return
 	}
 	mask := validity(vector, n)

@@ -66,6 +66,9 @@ type Event struct {
 	text string // the fields, as JSON
 }
 
+// JSON are the fields of an event that was read, as the file has them.
+func (e *Event) JSON() string { return e.text }
+
 // Stats are what became of what was added.
 type Stats struct {
 	Kept    uint64            `json:"kept"`     // packets in finished segments, and on their way there

@@ -93,6 +93,9 @@ func (f *Frame) Column(list, name string) (*parquet.Values, error) {
 		f.cols[col] = v
 		return v, nil
 	}
+	if f.lens[list] == nil && v.Lens != nil {
+		f.lens[list] = v.Lens
+	}
 	lens, err := f.Lens(list)
 	if err != nil {
 		return nil, err
