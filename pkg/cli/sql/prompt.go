@@ -153,7 +153,9 @@ var keywords = strings.Fields(`SELECT FROM WHERE GROUP BY ORDER LIMIT HAVING DIS
 func complete(line string, pos int) (head string, list []string, tail string) {
 	r := []rune(line)
 	head, tail = string(r[:pos]), string(r[pos:])
-	begin := strings.LastIndexFunc(head, func(c rune) bool { return !(c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') }) + 1
+	begin := strings.LastIndexFunc(head, func(c rune) bool {
+		return !(c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z')
+	}) + 1
 	word := head[begin:]
 	if i := strings.LastIndexByte(word, '.'); i > 0 { // of a table's alias
 		begin, word = begin+i+1, word[i+1:]

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -204,10 +205,18 @@ func (e *engine) Parquet(ctx context.Context, text string) error {
 	return e.failed(ctx, err)
 }
 
+// changing are words that begin statements which ask nothing. What they would do the settings forbid as well.
+var changing = strings.Fields("alter attach begin call checkpoint commit copy delete detach drop export import insert install load merge pragma reset rollback set update use vacuum")
+
 // check finds what is wrong with a statement before it runs, and refuses what asks nothing. It reports whether it is
 // a SELECT that can stand in another one.
 func (e *engine) check(ctx context.Context, text string) (selects bool, err error) {
 	var kind duckdb.StmtType
+	first := firstWord(text)
+	refused := fault.Usage.Errorf("%s asks nothing: use SELECT, SHOW, DESCRIBE, EXPLAIN, or CREATE of a table, view or macro of your own", strings.ToUpper(first))
+	if slices.Contains(changing, first) {
+		return false, refused
+	}
 	err = e.conn.Raw(func(c any) error {
 		s, err := c.(driver.ConnPrepareContext).PrepareContext(ctx, text)
 		if err != nil {
@@ -220,14 +229,13 @@ func (e *engine) check(ctx context.Context, text string) (selects bool, err erro
 	if err != nil {
 		return false, err
 	}
-	first := firstWord(text)
 	switch {
 	case kind == duckdb.STATEMENT_TYPE_SELECT:
 		return first == "select" || first == "with" || first == "from" || first == "values" || first == "(", nil
 	case kind == duckdb.STATEMENT_TYPE_EXPLAIN, kind == duckdb.STATEMENT_TYPE_CREATE && makesOwn.MatchString(text):
 		return false, nil
 	}
-	return false, fault.Usage.Errorf("%s asks nothing: use SELECT, SHOW, DESCRIBE, EXPLAIN, or CREATE of a table, view or macro of your own", strings.ToUpper(first))
+	return false, refused
 }
 
 // failed is an error of DuckDB for people.

@@ -140,17 +140,17 @@ func TestRows(t *testing.T) {
 	keep(t, dir, segments.Options{Once: true}, append(all, lost)...)
 	db, _ := opened(t, dir, Options{})
 	for text, want := range map[string]string{
-		"SELECT count(*), sum(segs), min(t_ns), max(t_ns) FROM packets":                                                   "5001 5003 1000000000000000000 1000000000005000000",
-		"SELECT id, guid, src, sport, ttl, ttl_sent, tcp_seq, lost, path, state FROM packets WHERE pos = 18":              "000000ab-12 0x2 10.0.0.1 1000 64 63 <nil> false n0 > n1 > n2 delivered",
+		"SELECT count(*), sum(segs), min(t_ns), max(t_ns) FROM packets":                                                             "5001 5003 1000000000000000000 1000000000005000000",
+		"SELECT id, guid, src, sport, ttl, ttl_sent, tcp_seq, lost, path, state FROM packets WHERE pos = 18":                        "000000ab-12 0x2 10.0.0.1 1000 64 63 <nil> false n0 > n1 > n2 delivered",
 		"SELECT hop, node, in_port, port, link_ns, node_ns, latency_ns, at_ns, role FROM hops WHERE id = '000000ab-7' ORDER BY hop": "0 n0 <nil> e1 <nil> <nil> <nil> 0 source\n1 n1 e2 e3 30 10 40 40 transit\n2 n2 e4 <nil> 20 <nil> 20 60 sink",
-		`SELECT node, port, "at", reason, qdisc, at_ns, skbs, after_delivery, segs, id FROM losses`:                       "n1 e3 queue QDISC_DROP tbf 55 1 false 3 000000ab-1388",
-		`SELECT count(*), sum(packets), sum("left"), sum(lost) FROM flows`:                                                "3 5003 0 3",
-		"SELECT path, packets, flows, latency_p50_ns FROM paths ORDER BY packets DESC":                                    "n0 > n1 > n2 5000 3 60\nn0 > n1 3 1 <nil>",
-		"SELECT * FROM percentiles(node, link_ns) ORDER BY 1":                                                             "n1 5003 30 30 30 30 30 30\nn2 5000 20 20 20 20 20 20",
-		"SELECT kind, fields FROM events":                                                                                 `recorder_begins {"big":9223372036854775808}`,
-		"SELECT count(*) FROM reports":                                                                                    "0",
-		"SELECT count(DISTINCT t) FROM hops":                                                                              "5001",
-		"SELECT a.id FROM packets a JOIN packets b ON a.pos = b.pos + 1 WHERE b.pos = 3":                                  "000000ab-4",
+		`SELECT node, port, "at", reason, qdisc, at_ns, skbs, after_delivery, segs, id FROM losses`:                                 "n1 e3 queue QDISC_DROP tbf 55 1 false 3 000000ab-1388",
+		`SELECT count(*), sum(packets), sum("left"), sum(lost) FROM flows`:                                                          "3 5003 0 3",
+		"SELECT path, packets, flows, latency_p50_ns FROM paths ORDER BY packets DESC":                                              "n0 > n1 > n2 5000 3 60\nn0 > n1 3 1 <nil>",
+		"SELECT * FROM percentiles(node, link_ns) ORDER BY 1":                                                                       "n1 5003 30 30 30 30 30 30\nn2 5000 20 20 20 20 20 20",
+		"SELECT kind, fields FROM events":                                                                                           `recorder_begins {"big":9223372036854775808}`,
+		"SELECT count(*) FROM reports":                                                                                              "0",
+		"SELECT count(DISTINCT t) FROM hops":                                                                                        "5001",
+		"SELECT a.id FROM packets a JOIN packets b ON a.pos = b.pos + 1 WHERE b.pos = 3":                                            "000000ab-4",
 	} {
 		if got := answer(t, db, text); got != want {
 			t.Errorf("%s\n%s\nwant\n%s", text, got, want)

@@ -45,8 +45,8 @@ var ofPacket = []Field{
 // flowID is made of what makes a flow.
 const flowID = "CASE WHEN src IS NULL THEN NULL ELSE hash(src, dst, proto, sport, dport, icmp_type, icmp_id, later_fragment) END"
 
-// flag is a column that is true or absent in files.
-func flag(name, about string) Field {
+// truthOf is a column that is true or absent in files.
+func truthOf(name, about string) Field {
 	return Field{name, "BOOLEAN", "", about, "coalesce(" + name + ", false)"}
 }
 
@@ -91,11 +91,11 @@ var packetFields = []Field{
 	number("ecn_sent", "UTINYINT", "", "ECN as sent last, where it differs"),
 	number("frag_off", "USMALLINT", "bytes", "fragment offset"),
 	number("frag_id", "UINTEGER", "", "identification of IPv6's fragment header"),
-	flag("later_fragment", "a fragment but the first"),
+	truthOf("later_fragment", "a fragment but the first"),
 	{"guid", "VARCHAR", "", "what identified it in the header", "CASE WHEN guid IS NOT NULL THEN guid WHEN source = 'ebpf' AND slots > 0 THEN format('0x{:x}', pos % slots) END"},
 	{"inner", "VARCHAR", "", "`id` of the packet inside", "CASE WHEN \"inner\" IS NOT NULL THEN \"inner\" WHEN inner_pos IS NOT NULL THEN format('{:08x}-{:x}', epoch, inner_pos) END"},
 	{"lost", "BOOLEAN", "", "it was lost", "state = 'lost'"},
-	flag("local_drop", "it was freed after delivery"),
+	truthOf("local_drop", "it was freed after delivery"),
 	number("loss_node", "VARCHAR", "", "node where it was lost, not seen again, or freed"),
 	number("loss_port", "VARCHAR", "", "interface concerned"),
 	number("loss_at", "VARCHAR", "", "`ingress`, `node`, `egress`, `queue`, `link`"),
@@ -103,9 +103,9 @@ var packetFields = []Field{
 	number("loss_qdisc", "VARCHAR", "", "queueing discipline"),
 	number("loss_function", "VARCHAR", "", "function that freed it"),
 	number("loss_at_ns", "BIGINT", "ns since the start", "when"),
-	flag("truncated", "the history is incomplete"),
-	flag("address_moved", "an address moved as it expired"),
-	flag("tree", "there are copies"),
+	truthOf("truncated", "the history is incomplete"),
+	truthOf("address_moved", "an address moved as it expired"),
+	truthOf("tree", "there are copies"),
 	number("epoch", "BIGINT", "", "first part of `id`"),
 	number("pos", "UBIGINT", "", "second part of `id`"),
 }
@@ -123,8 +123,8 @@ var hopFields = []Field{
 	number("role", "VARCHAR", "", "`source`, `transit`, `sink` (slow)"),
 	number("node_id", "INTEGER", "", "number of the node (slow)"),
 	number("prev", "INTEGER", "", "hop that it came from, where that is not the one before"),
-	flag("copy", "another copy of what came in"),
-	flag("gap", "hops before this one may be missing"),
+	truthOf("copy", "another copy of what came in"),
+	truthOf("gap", "hops before this one may be missing"),
 	number("outcome", "VARCHAR", "", "how the branch ended that ends here"),
 	number("nat_src", "VARCHAR", "", "source address that it left with, where the node changed it"),
 	number("nat_dst", "VARCHAR", "", "destination address, the same"),
