@@ -35,7 +35,7 @@ type engine struct {
 	run     context.Context // of the query under way
 
 	find  sync.Once
-	twice *segments.Twice
+	twice *recording.Twice
 	err   error // of finding
 }
 
@@ -120,7 +120,7 @@ func (e *engine) tables() error {
 
 // bind begins to read a table. What is left out is found out before the first one.
 func (t *table) bind(map[string]any, ...any) (duckdb.ParallelChunkTableSource, error) {
-	t.e.find.Do(func() { t.e.twice, t.e.err = t.e.r.Dir.FindTwice(t.e.run) })
+	t.e.find.Do(func() { t.e.twice, t.e.err = t.e.r.FindTwice(t.e.run) })
 	if t.e.err != nil {
 		t.e.find = sync.Once{} // it may have been interrupted
 		return nil, t.e.err

@@ -32,7 +32,7 @@ type table struct {
 type scan struct {
 	*table
 	places []segments.Place
-	twice  *segments.Twice
+	twice  *recording.Twice
 	next   atomic.Int64
 	ctx    context.Context
 }

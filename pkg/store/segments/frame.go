@@ -4,6 +4,7 @@ package segments
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
@@ -138,4 +139,21 @@ func (f *Frame) Packets(fn func(row int, p *Packet)) error {
 		fn(row, p)
 	}
 	return nil
+}
+
+// Once names the Writers of all files, by spaces, if each of them has added no packet twice; else it is "".
+func (d *Dir) Once() string {
+	var names []string
+	for _, s := range d.all {
+		if s.kind != kindPackets {
+			continue
+		}
+		of := strings.Fields(s.r.Meta[keyOnce])
+		if len(of) == 0 {
+			return ""
+		}
+		names = append(names, of...)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package segments
+package recording
 
 import (
 	"cmp"
@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
 // Bounds of looking for packets that are there twice.
@@ -27,12 +29,7 @@ const (
 type Twice struct {
 	Packets int // that are there more than once
 
-	rows map[twicePlace]*leftOut
-}
-
-type twicePlace struct {
-	of    *open
-	group int
+	rows map[segments.Place]*leftOut
 }
 
 // leftOut are rows of a row group.
@@ -42,16 +39,16 @@ type leftOut struct {
 }
 
 // Packets are the rows of a row group that are left out; nil: none is.
-func (t *Twice) LeftOut(p Place) []bool {
-	if l := t.rows[twicePlace{p.of, p.group}]; l != nil {
+func (t *Twice) LeftOut(p segments.Place) []bool {
+	if l := t.rows[p]; l != nil {
 		return l.packets
 	}
 	return nil
 }
 
 // SaidLeftOut are those of which what nodes have said is left out; nil: of none.
-func (t *Twice) SaidLeftOut(p Place) []bool {
-	if l := t.rows[twicePlace{p.of, p.group}]; l != nil {
+func (t *Twice) SaidLeftOut(p segments.Place) []bool {
+	if l := t.rows[p]; l != nil {
 		return l.said
 	}
 	return nil
@@ -78,27 +75,27 @@ var seed = maphash.MakeSeed()
 
 // FindTwice reads the names of all packets, and compares the checksums of all row groups. Two recorders, as one that
 // went on with another's directory, may have kept the same packets: of these the recorder's is given, with what
-// switches have said, as Recording.Read does.
+// switches have said, as Read does.
 //
 // Nothing is read where all files say that one Writer has added no packet twice.
-func (d *Dir) FindTwice(ctx context.Context) (*Twice, error) {
-	places := d.Places()
-	if once := d.once(); once != "" && !strings.Contains(once, " ") {
+func (r *Recording) FindTwice(ctx context.Context) (*Twice, error) {
+	d, places := r.Dir, r.Dir.Places()
+	if once := d.Once(); once != "" && !strings.Contains(once, " ") {
 		return &Twice{}, nil
 	}
 	s := &seen{blocks: make(map[packetKey]*[pagesOfBlock]*[1 << (pageBits - 6)]uint64), named: make(map[packetKey]bool), twice: make(map[packetKey]bool)}
-	d.eachPlace(ctx, places, func(f *Frame, keys []packetKey) { s.add(keys) })
+	eachPlace(ctx, d, places, func(_ int, _ *segments.Frame, keys []packetKey) { s.add(keys) })
 	if err := cmp.Or(ctx.Err(), s.failed); err != nil {
 		return nil, err
 	}
-	t := &Twice{Packets: len(s.twice), rows: make(map[twicePlace]*leftOut)}
+	t := &Twice{Packets: len(s.twice), rows: make(map[segments.Place]*leftOut)}
 	if len(s.twice) == 0 {
 		return t, nil
 	}
 	var mu sync.Mutex
 	var copies []copyOf
-	d.eachPlace(ctx, places, func(f *Frame, keys []packetKey) {
-		found, err := f.copies(keys, s.twice)
+	eachPlace(ctx, d, places, func(at int, f *segments.Frame, keys []packetKey) {
+		found, err := copiesOf(f, at, keys, s.twice)
 		if err != nil {
 			f.Damaged(err)
 		}
@@ -110,25 +107,8 @@ func (d *Dir) FindTwice(ctx context.Context) (*Twice, error) {
 	return t, ctx.Err()
 }
 
-// once names the Writers of all files, by spaces, if each of them has added no packet twice; else it is "".
-func (d *Dir) once() string {
-	var names []string
-	for _, s := range d.all {
-		if s.kind != kindPackets {
-			continue
-		}
-		of := strings.Fields(s.r.Meta[keyOnce])
-		if len(of) == 0 {
-			return ""
-		}
-		names = append(names, of...)
-	}
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), " ")
-}
-
 // eachPlace calls fn with the names of the packets of each row group, from several goroutines.
-func (d *Dir) eachPlace(ctx context.Context, places []Place, fn func(*Frame, []packetKey)) {
+func eachPlace(ctx context.Context, d *segments.Dir, places []segments.Place, fn func(at int, f *segments.Frame, keys []packetKey)) {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -139,11 +119,11 @@ func (d *Dir) eachPlace(ctx context.Context, places []Place, fn func(*Frame, []p
 					return
 				}
 				if f := d.Load(places[i]); f != nil {
-					keys, err := f.keys()
+					keys, err := keysOf(f)
 					if err != nil {
 						f.Damaged(err)
 					} else {
-						fn(f, keys)
+						fn(i, f, keys)
 					}
 					f.Close()
 				}
@@ -154,7 +134,7 @@ func (d *Dir) eachPlace(ctx context.Context, places []Place, fn func(*Frame, []p
 }
 
 // keys are the names of the packets of a row group.
-func (f *Frame) keys() ([]packetKey, error) {
+func keysOf(f *segments.Frame) ([]packetKey, error) {
 	pos, err := f.Column("", "pos")
 	if err != nil {
 		return nil, err
@@ -182,7 +162,7 @@ func keyOf(id string) packetKey {
 	epoch, pos, _ := strings.Cut(id, "-")
 	e, err := strconv.ParseUint(epoch, 16, 32)
 	p, failed := strconv.ParseUint(pos, 16, 64)
-	if k := (packetKey{pos: p, epoch: uint32(e)}); err == nil && failed == nil && string(appendID(nil, k.epoch, k.pos)) == id {
+	if k := (packetKey{pos: p, epoch: uint32(e)}); err == nil && failed == nil && fmt.Sprintf("%08x-%x", k.epoch, k.pos) == id {
 		return k
 	}
 	return packetKey{pos: maphash.String(seed, id), named: true}
@@ -238,24 +218,25 @@ func (s *seen) again(k packetKey, is bool) {
 type copyOf struct {
 	key   packetKey
 	t     int64
-	place Place
+	place segments.Place
+	nth   int // of all places
 	row   int
 	said  bool // nodes have said something
 }
 
 // copies are rows of packets that are there more than once.
-func (f *Frame) copies(keys []packetKey, twice map[packetKey]bool) (found []copyOf, err error) {
+func copiesOf(f *segments.Frame, nth int, keys []packetKey, twice map[packetKey]bool) (found []copyOf, err error) {
 	at, err := f.Column("", "t")
 	if err != nil {
 		return nil, err
 	}
-	said, err := f.Lens(ints)
+	said, err := f.Lens("int")
 	if err != nil {
 		return nil, err
 	}
 	for i, k := range keys {
 		if twice[k] {
-			found = append(found, copyOf{k, at.Ints[i], f.Place, i, said[i] > 0})
+			found = append(found, copyOf{k, at.Ints[i], f.Place, nth, i, said[i] > 0})
 		}
 	}
 	return found, nil
@@ -266,7 +247,7 @@ func (f *Frame) copies(keys []packetKey, twice map[packetKey]bool) (found []copy
 func (t *Twice) choose(copies []copyOf) {
 	slices.SortFunc(copies, func(a, b copyOf) int {
 		return cmp.Or(cmp.Compare(a.key.epoch, b.key.epoch), cmp.Compare(a.key.pos, b.key.pos), cmp.Compare(a.t, b.t),
-			cmp.Compare(a.place.of.name, b.place.of.name), cmp.Compare(a.place.group, b.place.group), cmp.Compare(a.row, b.row))
+			cmp.Compare(a.nth, b.nth), cmp.Compare(a.row, b.row))
 	})
 	for len(copies) > 0 {
 		n := 1
@@ -286,12 +267,11 @@ func (t *Twice) choose(copies []copyOf) {
 	}
 }
 
-func (t *Twice) of(p Place) *leftOut {
-	k := twicePlace{p.of, p.group}
-	l := t.rows[k]
+func (t *Twice) of(p segments.Place) *leftOut {
+	l := t.rows[p]
 	if l == nil {
 		l = &leftOut{make([]bool, p.Rows), make([]bool, p.Rows)}
-		t.rows[k] = l
+		t.rows[p] = l
 	}
 	return l
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package fabric makes a recording as that of a data centre: leaves and spines, many flows, losses in queues.
+package fabric
 
 import (
 	"context"
@@ -27,13 +28,16 @@ const (
 	madeNoise   = 1 << 16
 )
 
+// Flows is how many there are.
+const Flows = 20_000
+
 // madeBegin is when the first packet of the recording was sent.
 var madeBegin = time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
 
-// fabric names the nodes and ports of the network.
-type fabric struct{}
+// network names the nodes and ports of the network.
+type network struct{}
 
-func (fabric) NodeName(n uint16) string {
+func (network) NodeName(n uint16) string {
 	switch {
 	case n < hosts:
 		return fmt.Sprintf("h%d", n+1)
@@ -43,16 +47,16 @@ func (fabric) NodeName(n uint16) string {
 	return fmt.Sprintf("spine%d", n-hosts-leaves+1)
 }
 
-func (fabric) PortName(p uint16) string {
+func (network) PortName(p uint16) string {
 	if p == packet.NoPort {
 		return ""
 	}
 	return fmt.Sprintf("eth%d", p%portsOfNode)
 }
 
-func (fabric) PortNode(p uint16) uint16 { return p / portsOfNode }
-func (fabric) WallOffset() int64        { return 0 }
-func (fabric) Host() string             { return "bench" }
+func (network) PortNode(p uint16) uint16 { return p / portsOfNode }
+func (network) WallOffset() int64        { return 0 }
+func (network) Host() string             { return "bench" }
 
 // madeFlow is a flow of the recording.
 type madeFlow struct {
@@ -184,18 +188,18 @@ func (t *madeTraffic) stamp(hops []packet.Hop) (at int64) {
 	return at
 }
 
-// makeRecording writes packets into a directory, as a recorder does.
-func makeRecording(ctx context.Context, dir string, packets, flows int) error {
+// Record writes packets into a directory, as a recorder does.
+func Record(ctx context.Context, dir string, packets int) error {
 	w, err := segments.Create(dir, segments.Meta{Radar: "bench", Host: "bench", Domain: "fabric", Epoch: 0xbe7c, Slots: 1 << 20, Created: madeBegin}, segments.Options{MaxAge: time.Hour, Once: true})
 	if err != nil {
 		return err
 	}
-	t := newMadeTraffic(flows)
+	t := newMadeTraffic(Flows)
 	for n := range packets {
 		for !w.HasRoom() {
 			time.Sleep(time.Millisecond) // the other core is the writer's
 		}
-		if err = w.Add(t.next(), fabric{}); err != nil {
+		if err = w.Add(t.next(), network{}); err != nil {
 			break
 		}
 		if n%1024 == 0 && ctx.Err() != nil {
