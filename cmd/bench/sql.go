@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/vnetradar/radar/cmd/bench/fabric"
 )
@@ -14,23 +12,13 @@ import (
 // askSQL asks a recording of a hundred million packets in SQL.
 func askSQL(ctx context.Context, o *options) (tables []Table, err error) {
 	packets, rounds := o.pick(100_000_000, 200_000), o.pick(3, 1)
-	dir, err := os.MkdirTemp("", "radar-bench-sql-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
 	r, err := newRadarCommand(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	o.progress("  making a recording of %d packets", packets)
-	start := time.Now()
-	if err := fabric.Record(ctx, dir, packets); err != nil {
-		return nil, err
-	}
-	made := time.Since(start)
-	took, err := fabric.Ask(ctx, dir, rounds, r.run)
+	took, made, err := fabric.Measure(ctx, packets, rounds, r.run)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -21,8 +22,24 @@ var Questions = []Question{
 	{"losses by place", `SELECT node, port, "at", reason, sum(segs) AS packets FROM losses GROUP BY ALL ORDER BY packets DESC`},
 }
 
-// Ask asks each question in each round, by running radar, and returns the seconds that it took.
-func Ask(ctx context.Context, dir string, rounds int, run func(context.Context, ...string) ([]byte, error)) (took [][]float64, err error) {
+// Measure makes a recording and asks it. It returns the seconds of each question in each round, and how long the making took.
+func Measure(ctx context.Context, packets, rounds int, run func(context.Context, ...string) ([]byte, error)) (took [][]float64, made time.Duration, err error) {
+	dir, err := os.MkdirTemp("", "radar-bench-sql-")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer os.RemoveAll(dir)
+	start := time.Now()
+	if err := Record(ctx, dir, packets); err != nil {
+		return nil, 0, err
+	}
+	made = time.Since(start)
+	took, err = ask(ctx, dir, rounds, run)
+	return took, made, err
+}
+
+// ask asks each question in each round, by running radar, and returns the seconds that it took.
+func ask(ctx context.Context, dir string, rounds int, run func(context.Context, ...string) ([]byte, error)) (took [][]float64, err error) {
 	took = make([][]float64, len(Questions))
 	for range rounds {
 		for i, q := range Questions {
