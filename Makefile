@@ -8,8 +8,8 @@ SHELL := /bin/bash
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 GOFLAGS_BUILD := -ldflags "-X github.com/vnetradar/radar/pkg/cli.version=$(VERSION)"
-# libpcap compiles filter expressions and needs cgo; CGO_ENABLED=0 or -tags nopcap
-# builds radar without them.
+# libpcap compiles filter expressions, DuckDB answers SQL; both need cgo. CGO_ENABLED=0, or -tags
+# nopcap and nosql, builds radar without them.
 CGO_ENABLED ?= 1
 export CGO_ENABLED
 # Without the path of this folder in what is compiled, other clones use it again.
@@ -19,7 +19,7 @@ export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 
 # What building radar needs, what the main job needs, what building the BPF objects
 # needs, what the tests need.
-PKGS_BUILD := gcc libc6-dev libpcap-dev
+PKGS_BUILD := gcc g++ libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
 PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark nfdump lua5.2 lua5.4 chromium nodejs
@@ -36,13 +36,13 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: need-go need-pcap ## bin/radar (CGO_ENABLED=0: without filter expressions)
+build: need-go need-pcap ## bin/radar (CGO_ENABLED=0: without filter expressions and SQL)
 	go build $(GOFLAGS_BUILD) -o bin/radar ./cmd/radar
 
 .PHONY: need-pcap
 need-pcap: need-go
 	@[ "$(CGO_ENABLED)" = 0 ] || echo '#include <pcap/pcap.h>' | $$(go env CC) -E -o /dev/null - 2>/dev/null || \
-		{ echo "make: filter expressions need a C compiler and libpcap: type: apt-get install $(PKGS_BUILD), or without them: make build CGO_ENABLED=0"; exit 1; }
+		{ echo "make: filter expressions and SQL need C and C++ compilers and libpcap: type: apt-get install $(PKGS_BUILD), or without them: make build CGO_ENABLED=0"; exit 1; }
 
 .PHONY: install
 install: build ## radar, man pages, completion and licences into PREFIX (default /usr/local); the Wireshark plugin where Wireshark is
@@ -73,7 +73,7 @@ need = @lab/tools/packages.sh $(1)
 # $(call venv,DIR,REQUIREMENTS): a virtual environment of Python with these packages.
 # Clones share it: one of them makes it.
 venv = @flock .cache/venv.lock sh -c '[ "$$(cat $(1)/done 2>/dev/null)" = "$$(cat $(2))" ] || { \
-	rm -f $(1)/done && python3 -m venv $(1) && $(1)/bin/pip install -q --disable-pip-version-check -r $(2) && cp $(2) $(1)/done; }'
+	rm -f $(1)/done && python3 -m venv $(1) && $(1)/bin/python -m pip install -q --disable-pip-version-check -r $(2) && cp $(2) $(1)/done; }'
 
 # What is downloaded once serves all clones of a user: .cache is a link.
 .cache:
@@ -138,7 +138,9 @@ lint: need-go need-pcap
 	go tool staticcheck ./...
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/radar
 	go build -tags nopcap -o /dev/null ./cmd/radar
+	go build -tags nosql -o /dev/null ./cmd/radar
 	go vet -tags nopcap ./pkg/filter
+	go vet -tags nosql ./pkg/store/query ./pkg/cli/sql
 	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files '*.sh' .ci/run); \
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs shellcheck: apt-get install shellcheck"; exit 1; \
 	else echo "lint: shell scripts are not looked at: apt-get install shellcheck"; fi

@@ -33,6 +33,7 @@ var benchmarks = []*benchmark{
 	{"throughput", "what gets through a chain with one router when the sender sends what it can", throughput},
 	{"attach", "attaching and detaching a network with many ports", attachMany},
 	{"queries", "questions about a full ring, and following it", queries},
+	{"sql", "a recording of 100 million packets, asked in SQL", askSQL},
 }
 
 // choose returns those whose names match.

@@ -101,6 +101,20 @@ func (r *Reports) Records(ctx context.Context, s *Selection, fn func(*record.Rec
 	return notes, nil
 }
 
+// Reported calls fn for each packet of which kept reports tell, oldest first, and with what its numbers mean.
+func (s *Sources) Reported(ctx context.Context, selected *Selection, fn func(*collect.Reported, packet.Scope) error) (notes []Note, err error) {
+	if s.reports == nil {
+		return nil, nil
+	}
+	var failed error
+	_, notes, err = s.reports.eachOf(ctx, selected, func(p *collect.Reported, of packet.Scope) {
+		if failed == nil {
+			failed = fn(p, of)
+		}
+	})
+	return notes, errors.Join(failed, err)
+}
+
 // selected are the records that are selected, oldest first, and what switches say of radar's own packets.
 func (r *Reports) selected(ctx context.Context, s *Selection) (rows []*record.Record, own said, notes []Note, err error) {
 	window := newest{last: s.Last}
@@ -123,6 +137,11 @@ func (r *Reports) selected(ctx context.Context, s *Selection) (rows []*record.Re
 // each calls fn for every packet of reports that is selected, oldest first; it is valid until fn returns. It
 // returns the names of nodes and ports, beside those of the domain that is attached.
 func (r *Reports) each(ctx context.Context, s *Selection, fn func(*collect.Reported)) (*packet.Registry, []Note, error) {
+	return r.eachOf(ctx, s, func(p *collect.Reported, _ packet.Scope) { fn(p) })
+}
+
+// eachOf is each for a fn that needs the names as packets come.
+func (r *Reports) eachOf(ctx context.Context, s *Selection, fn func(*collect.Reported, packet.Scope)) (*packet.Registry, []Note, error) {
 	numbers, i := &packet.Registry{}, r.info
 	if r.path == "" {
 		numbers.Machine = host.Name() // of a capture file nobody knows
@@ -142,7 +161,7 @@ func (r *Reports) each(ctx context.Context, s *Selection, fn func(*collect.Repor
 	}
 	selected := func(p *collect.Reported) {
 		if s.Match(&p.Packet, numbers) {
-			fn(p)
+			fn(p, numbers)
 		}
 	}
 	if r.path != "" {

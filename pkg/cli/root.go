@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/lab"
 	"github.com/vnetradar/radar/pkg/cli/record"
 	"github.com/vnetradar/radar/pkg/cli/serve"
+	"github.com/vnetradar/radar/pkg/cli/sql"
 	"github.com/vnetradar/radar/pkg/cli/verdict"
 	"github.com/vnetradar/radar/pkg/fault"
 )
@@ -94,6 +95,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewLossCmd(k),
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
+		sql.NewCmd(k, version),
 		verdict.NewExplainCmd(k),
 		verdict.NewAssertCmd(k),
 		verdict.NewDiffCmd(k),

@@ -55,3 +55,11 @@ func (k *Kit) ReadSingles(s *answer.Selection, read func(answer.Singles) error) 
 	}
 	return k.ReadSources(s, func(all *answer.Sources) error { return read(all.Singles()) })
 }
+
+// Recording opens the recording that is to be asked.
+func (f *ReadFlag) Recording(k *Kit) (*answer.Recorded, error) {
+	if err := f.Open(k); err != nil {
+		return nil, err
+	}
+	return k.recorded, nil
+}

@@ -154,7 +154,7 @@ func (f *options) check(cmd *cobra.Command) error {
 func (f *options) recorder(k *kit.Kit, args []string, version string) (recorder.Options, error) {
 	o := recorder.Options{
 		Domain: k.Domain, Dir: f.dir, History: f.history, Radar: version,
-		Segments: segments.Options{MaxBytes: int64(f.rotateSize), MaxAge: f.rotateAge, KeepBytes: int64(f.keepSize), KeepAge: f.keepAge},
+		Segments: segments.Options{MaxBytes: int64(f.rotateSize), MaxAge: f.rotateAge, KeepBytes: int64(f.keepSize), KeepAge: f.keepAge, Once: len(f.on) == 0},
 	}
 	if o.Dir == "" {
 		o.Dir = fmt.Sprintf("radar-%s-%s", k.Domain, k.Now().In(k.Location).Format("20060102-150405"))

@@ -93,6 +93,56 @@ func hybrid(to []uint64, b []byte, width, n int) ([]uint64, error) {
 	return to, nil
 }
 
+// levels reads n levels of width bits, of which there are at most two. It uses the memory of to.
+func levels(to []uint8, b []byte, width, n int) ([]uint8, error) {
+	to = slices.Grow(to[:0], n+8)
+	mask := uint8(1)<<width - 1
+	for len(to) < n {
+		h, used := binary.Uvarint(b)
+		if used <= 0 {
+			return to, errShort
+		}
+		b = b[used:]
+		left := n - len(to)
+		if h&1 == 0 {
+			if h>>1 > uint64(left) || h>>1 == 0 {
+				return to, errForm
+			}
+			if len(b) < 1 {
+				return to, errShort
+			}
+			v := b[0]
+			if v&^mask != 0 {
+				return to, errForm
+			}
+			run := to[len(to) : len(to)+int(h>>1)]
+			for i := range run {
+				run[i] = v
+			}
+			to, b = to[:len(to)+len(run)], b[1:]
+			continue
+		}
+		if h>>1 > uint64(left+7)/8 || h>>1 == 0 {
+			return to, errForm
+		}
+		count, size := min(left, int(h>>1)*8), int(h>>1)*width
+		if size > len(b) {
+			return to, errShort
+		}
+		if need := (count*width + 7) / 8; need > size {
+			return to, errShort
+		}
+		at := len(to)
+		for _, x := range b[:(count*width+7)/8] {
+			for shift := 0; shift < 8; shift += width {
+				to = append(to, x>>shift&mask)
+			}
+		}
+		to, b = to[:at+count], b[size:]
+	}
+	return to, nil
+}
+
 // undelta reads n values of DELTA_BINARY_PACKED.
 func undelta(b []byte, n int, narrow bool) ([]int64, error) {
 	var head [3]uint64

@@ -3,11 +3,14 @@
 package parquet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/bits"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -125,6 +128,11 @@ type Group struct {
 	zstd  *zstd.Decoder
 	page  []byte
 	size  int64 // bytes of memory that the columns take
+
+	rep, def []uint8 // levels of the page
+	// repBytes are those of the list read last, and lens what they say: columns of a list have the same.
+	repBytes []byte
+	lens     []uint32
 }
 
 // Size is how many bytes of memory the columns take that were read so far.
@@ -287,25 +295,34 @@ func (g *Group) values(v *Values, c *Column, page []byte, h pageHeader) (err err
 	if c.List == "" && h.values != g.of.Rows {
 		return errForm
 	}
-	var rep, def []uint64
+	var def []uint8
 	if c.List != "" {
-		if rep, page, err = levels(page, 1, h.values); err != nil {
+		var rep []byte
+		if rep, page, err = levelBytes(page); err != nil {
+			return err
+		}
+		if err = g.readRep(rep, h.values); err != nil {
 			return err
 		}
 	}
 	if most := c.maxDef(); most > 0 {
-		if def, page, err = levels(page, most, h.values); err != nil {
+		var b []byte
+		if b, page, err = levelBytes(page); err != nil {
 			return err
 		}
+		if g.def, err = levels(g.def, b, bits.Len8(uint8(most)), h.values); err != nil {
+			return err
+		}
+		def = g.def
 	}
 	n := h.values // of values that are there
 	if def != nil {
 		n = 0
 		for _, d := range def {
-			if d > uint64(c.maxDef()) {
+			if d > uint8(c.maxDef()) {
 				return errForm
 			}
-			if d == uint64(c.maxDef()) {
+			if d == uint8(c.maxDef()) {
 				n++
 			}
 		}
@@ -321,10 +338,11 @@ func (g *Group) values(v *Values, c *Column, page []byte, h pageHeader) (err err
 	if err != nil {
 		return err
 	}
-	return v.place(c, rep, def, g.of.Rows)
+	return g.spread(v, c, def)
 }
 
-func levels(page []byte, width, n int) (l []uint64, rest []byte, err error) {
+// levelBytes are the levels that a page begins with, as they are encoded.
+func levelBytes(page []byte) (b, rest []byte, err error) {
 	if len(page) < 4 {
 		return nil, nil, errShort
 	}
@@ -332,8 +350,17 @@ func levels(page []byte, width, n int) (l []uint64, rest []byte, err error) {
 	if page = page[4:]; uint64(size) > uint64(len(page)) {
 		return nil, nil, errShort
 	}
-	l, err = hybrid(nil, page[:size], width, n)
-	return l, page[size:], err
+	return page[:size], page[size:], nil
+}
+
+// readRep reads where lists begin, unless they begin where those of the column before did.
+func (g *Group) readRep(b []byte, n int) (err error) {
+	if g.lens != nil && len(g.rep) == n && bytes.Equal(b, g.repBytes) {
+		return nil
+	}
+	g.repBytes, g.lens = append(g.repBytes[:0], b...), nil
+	g.rep, err = levels(g.rep, b, 1, n)
+	return err
 }
 
 func readInts(c *Column, page []byte, n int, e Encoding) ([]int64, error) {
@@ -373,39 +400,56 @@ func (v *Values) readIndex(page []byte, n int) error {
 	return nil
 }
 
-// place puts nulls between the values that are there, and counts the elements of each row.
-func (v *Values) place(c *Column, rep, def []uint64, rows int) error {
+// countLens counts the elements of each row.
+func (g *Group) countLens(def []uint8) ([]uint32, error) {
+	lens := make([]uint32, 0, g.of.Rows)
+	for i, r := range g.rep {
+		switch {
+		case r == 0 && len(lens) == g.of.Rows, r != 0 && (len(lens) == 0 || def[i] == 0 || lens[len(lens)-1] == 0):
+			return nil, errForm
+		case r == 0 && def[i] == 0:
+			lens = append(lens, 0)
+		case r == 0:
+			lens = append(lens, 1)
+		default:
+			lens[len(lens)-1]++
+		}
+	}
+	if len(lens) != g.of.Rows {
+		return nil, errForm
+	}
+	return lens, nil
+}
+
+// spread puts nulls between the values that are there, and counts the elements of each row.
+func (g *Group) spread(v *Values, c *Column, def []uint8) (err error) {
 	if c.List != "" {
-		v.Lens = make([]uint32, 0, rows)
-		for i, r := range rep {
-			switch {
-			case r == 0 && len(v.Lens) == rows, r != 0 && (len(v.Lens) == 0 || def[i] == 0 || v.Lens[len(v.Lens)-1] == 0):
-				return errForm
-			case r == 0 && def[i] == 0:
-				v.Lens = append(v.Lens, 0)
-			case r == 0:
-				v.Lens = append(v.Lens, 1)
-			default:
-				v.Lens[len(v.Lens)-1]++
-			}
+		if v.Lens, err = g.countLens(def); err != nil {
+			return err
 		}
-		if len(v.Lens) != rows {
-			return errForm
+		if slices.Equal(v.Lens, g.lens) {
+			v.Lens = g.lens
 		}
+		g.lens = v.Lens
 	}
 	if !c.Optional {
 		return nil
 	}
-	top, least := uint64(c.maxDef()), 0
+	top, least := uint8(c.maxDef()), uint8(0)
 	if c.List != "" {
 		least = 1
 	}
 	ints, index := v.Ints, v.Index
 	v.Ints, v.Index = nil, nil
+	if c.Type == Text {
+		v.Index = make([]uint32, 0, len(def))
+	} else {
+		v.Ints = make([]int64, 0, len(def))
+	}
 	at := 0
 	for _, d := range def {
 		there := d == top
-		if d < uint64(least) {
+		if d < least {
 			continue // a row without elements
 		}
 		if c.Type == Text {

@@ -54,6 +54,7 @@ type Options struct {
 	MaxAge    time.Duration // of a segment: it is finished so long after its first packet; default 10 s
 	KeepBytes int64         // of the directory: the oldest segments are removed; 0: no bound
 	KeepAge   time.Duration // the same by the age of a segment's last packet; 0: no bound
+	Once      bool          // no packet is added twice: files say so, and readers need not look for such ones
 }
 
 // Event is something that happened beside packets.
@@ -64,6 +65,9 @@ type Event struct {
 
 	text string // the fields, as JSON
 }
+
+// JSON are the fields of an event that was read, as the file has them.
+func (e *Event) JSON() string { return e.text }
 
 // Stats are what became of what was added.
 type Stats struct {

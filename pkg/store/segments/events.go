@@ -39,7 +39,7 @@ func (w *Writer) writeEventFile(events []Event) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSegment(w.dir, folderOf(first), kindEvents, &w.meta, first, f)
+	s, err := newSegment(w.dir, folderOf(first), kindEvents, &w.meta, first, "", f)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (d *Dir) eventsOf(ctx context.Context, name string, fn func(Event) error) e
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			e := Event{Time: time.Unix(0, at.Ints[k]).UTC(), Kind: kind.Dict[kind.Index[k]]}
-			if err := json.Unmarshal([]byte(fields.Dict[fields.Index[k]]), &e.Fields); err != nil {
+			e := Event{Time: time.Unix(0, at.Ints[k]).UTC(), Kind: kind.Dict[kind.Index[k]], text: fields.Dict[fields.Index[k]]}
+			if err := json.Unmarshal([]byte(e.text), &e.Fields); err != nil {
 				d.damaged(name, &parquet.Damage{Place: "column fields", What: err.Error()})
 				break
 			}

@@ -269,7 +269,7 @@ func (k *keeper) merge(small []finished) (finished, error) {
 	if err != nil {
 		return finished{}, err
 	}
-	s, err := newSegment(k.w.dir, filepath.Dir(small[0].path), kindPackets, meta, small[0].first, columns)
+	s, err := newSegment(k.w.dir, filepath.Dir(small[0].path), kindPackets, meta, small[0].first, d.Once(), columns)
 	if err != nil {
 		return finished{}, err
 	}

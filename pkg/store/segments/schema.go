@@ -8,7 +8,7 @@ import "github.com/vnetradar/radar/pkg/store/parquet"
 // only added within one.
 const (
 	versionMajor = 1
-	versionMinor = 0
+	versionMinor = 1
 )
 
 // Where a column's values come from.

@@ -23,6 +23,7 @@ const (
 	keyReplaces = "radar.replaces" // names of the files in whose place this one is, by spaces
 	keyFirst    = "radar.first"    // the first stamp, ns since 1970
 	keyLast     = "radar.last"
+	keyOnce     = "radar.once" // Writers that have added no packet twice, by spaces; without it nobody knows
 )
 
 // segment is a file that is being written. It has another name until it is whole.
@@ -37,6 +38,7 @@ type segment struct {
 	first   int64
 	last    int64
 	numbers *numbers
+	once    string // see keyOnce
 }
 
 // finished is a file that is whole.
@@ -57,8 +59,8 @@ type replaced struct {
 }
 
 // newSegment begins a file in a folder for what begins at a time.
-func newSegment(dir, folder, kind string, m *Meta, first int64, w *parquet.Writer) (*segment, error) {
-	s := &segment{dir: dir, w: w, meta: m, kind: kind, folder: folder, numbers: newNumbers(), first: first, last: first}
+func newSegment(dir, folder, kind string, m *Meta, first int64, once string, w *parquet.Writer) (*segment, error) {
+	s := &segment{dir: dir, w: w, meta: m, kind: kind, folder: folder, numbers: newNumbers(), first: first, last: first, once: once}
 	folder = filepath.Join(dir, folder)
 	if err := os.Mkdir(folder, 0o700); err == nil {
 		if err := syncDir(dir); err != nil {
@@ -140,6 +142,7 @@ func (s *segment) finish(replaces []replaced) (done finished, err error) {
 		{Key: keyReplaces, Value: strings.Join(paths, " ")},
 		{Key: keyFirst, Value: fmt.Sprint(s.first)},
 		{Key: keyLast, Value: fmt.Sprint(s.last)},
+		{Key: keyOnce, Value: s.once},
 	}); err != nil {
 		return done, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -53,7 +54,8 @@ type Writer struct {
 	dir  string
 	meta Meta
 	o    Options
-	lock int // file descriptor
+	lock int    // file descriptor
+	once string // its name, if o.Once
 
 	mu     sync.Mutex
 	batch  *batch
@@ -97,6 +99,9 @@ func Create(dir string, m Meta, o Options) (*Writer, error) {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
 	w := &Writer{dir: dir, meta: m, o: o, lock: lock, free: make(chan *batch, batches), jobs: make(chan job, 4*batches)}
+	if o.Once {
+		w.once = fmt.Sprintf("%016x", rand.Uint64())
+	}
 	if err := w.start(); err != nil {
 		unix.Close(lock)
 		return nil, fmt.Errorf("recording: %w", err)
@@ -181,6 +186,13 @@ func (w *Writer) begin() {
 	if w.begun.IsZero() {
 		w.begun = time.Now()
 	}
+}
+
+// HasRoom reports whether a packet that is added now is not counted as DiskSlow. Who can wait asks before adding.
+func (w *Writer) HasRoom() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.batch != nil || len(w.free) > 0
 }
 
 // AddEvent keeps an event. Its fields must be such that encoding/json can encode them.
@@ -330,7 +342,7 @@ func (w *Writer) writeBatch(s *segment, columns *parquet.Writer, e *encoder, b *
 		s = nil
 	}
 	if s == nil {
-		if s, err = newSegment(w.dir, folderOf(b.first), kindPackets, &w.meta, b.first, columns); err != nil {
+		if s, err = newSegment(w.dir, folderOf(b.first), kindPackets, &w.meta, b.first, w.once, columns); err != nil {
 			w.lose(b.rows, err)
 			return nil, err
 		}

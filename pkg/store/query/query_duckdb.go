@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !nosql
+
+package query
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/store/segments"
+)
+
+// Available says whether SQL is built in.
+const Available = true
+
+// engine is DuckDB, in memory.
+type engine struct {
+	r       *recording.Recording
+	db      *sql.DB
+	conn    *sql.Conn
+	threads int
+	out     string          // the file that Parquet writes
+	run     context.Context // of the query under way
+
+	find  sync.Once
+	twice *recording.Twice
+	err   error // of finding
+}
+
+func newEngine(ctx context.Context, r *recording.Recording, o *Options) (_ *engine, err error) {
+	connector, err := duckdb.NewConnector("", nil)
+	if err != nil {
+		return nil, fmt.Errorf("start DuckDB: %w", err)
+	}
+	e := &engine{r: r, db: sql.OpenDB(connector), threads: o.Threads, run: ctx}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	if e.threads <= 0 {
+		e.threads = runtime.GOMAXPROCS(0)
+	}
+	if e.conn, err = e.db.Conn(ctx); err != nil {
+		return nil, fmt.Errorf("start DuckDB: %w", err)
+	}
+	if err := e.tables(); err != nil {
+		return nil, err
+	}
+	return e, e.setUp(ctx, o)
+}
+
+// Close ends it.
+func (e *engine) Close() {
+	if e.conn != nil {
+		e.conn.Close()
+	}
+	e.db.Close()
+}
+
+// setUp makes the views, and takes everything from DuckDB that reaches out of it.
+func (e *engine) setUp(ctx context.Context, o *Options) error {
+	var all []string
+	for i := range Views {
+		all = append(all, Views[i].definition())
+	}
+	all = append(all, percentiles, fmt.Sprintf("SET threads = %d", e.threads), "SET temp_directory = "+quoted(o.Temp), "SET TimeZone = 'UTC'", "SET preserve_insertion_order = false")
+	if o.Memory > 0 {
+		all = append(all, fmt.Sprintf("SET memory_limit = '%dB'", o.Memory))
+	}
+	if o.MaxTemp > 0 {
+		all = append(all, fmt.Sprintf("SET max_temp_directory_size = '%dB'", o.MaxTemp))
+	}
+	if o.Out != "" {
+		e.out = o.Out
+		all = append(all, "SET allowed_paths = ["+quoted(o.Out)+"]")
+	}
+	all = append(all, "SET autoinstall_known_extensions = false", "SET autoload_known_extensions = false", "SET allow_community_extensions = false",
+		"SET enable_external_access = false", "SET lock_configuration = true")
+	for _, text := range all {
+		if _, err := e.conn.ExecContext(ctx, text); err != nil {
+			return fmt.Errorf("prepare DuckDB: %s: %w", text, err)
+		}
+	}
+	return nil
+}
+
+// quoted is a text of SQL.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// tables makes the table functions.
+func (e *engine) tables() error {
+	for _, t := range []*table{
+		{name: "radar_packets", columns: packetColumns}, {name: "radar_hops", list: "hops", columns: hopColumns},
+		{name: "radar_losses", list: "losses", columns: branchColumns}, {name: "radar_int", list: "int", columns: intColumns},
+	} {
+		var err error
+		if t.info, err = info(t.columns); err != nil {
+			return err
+		}
+		t.e = e
+		if err := duckdb.RegisterTableUDF(e.conn, t.name, duckdb.ParallelChunkTableFunction{BindArguments: t.bind}); err != nil {
+			return fmt.Errorf("make table %s: %w", t.name, err)
+		}
+	}
+	return e.events()
+}
+
+// bind begins to read a table. What is left out is found out before the first one.
+func (t *table) bind(map[string]any, ...any) (duckdb.ParallelChunkTableSource, error) {
+	t.e.find.Do(func() { t.e.twice, t.e.err = t.e.r.FindTwice(t.e.run) })
+	if t.e.err != nil {
+		t.e.find = sync.Once{} // it may have been interrupted
+		return nil, t.e.err
+	}
+	return &scan{table: t, places: t.e.r.Dir.Places(), twice: t.e.twice, ctx: t.e.run}, nil
+}
+
+// eventRows are the events, of which there are few.
+type eventRows struct {
+	info []duckdb.ColumnInfo
+	all  []segments.Event
+}
+
+func (e *engine) events() error {
+	columns, err := info(append(row(moment, "t"), row(word, "kind", "fields")...))
+	if err != nil {
+		return err
+	}
+	err = duckdb.RegisterTableUDF(e.conn, "radar_events", duckdb.RowTableFunction{BindArguments: func(map[string]any, ...any) (duckdb.RowTableSource, error) {
+		rows := &eventRows{info: columns}
+		return rows, e.r.Dir.Events(e.run, func(ev segments.Event) error {
+			rows.all = append(rows.all, ev)
+			return nil
+		})
+	}})
+	if err != nil {
+		err = fmt.Errorf("make table radar_events: %w", err)
+	}
+	return err
+}
+
+// ColumnInfos implements duckdb.RowTableSource.
+func (r *eventRows) ColumnInfos() []duckdb.ColumnInfo { return r.info }
+
+// Cardinality implements duckdb.RowTableSource.
+func (r *eventRows) Cardinality() *duckdb.CardinalityInfo {
+	return &duckdb.CardinalityInfo{Cardinality: uint(len(r.all)), Exact: true}
+}
+
+// Init implements duckdb.RowTableSource.
+func (r *eventRows) Init() {}
+
+// FillRow implements duckdb.RowTableSource.
+func (r *eventRows) FillRow(to duckdb.Row) (bool, error) {
+	if len(r.all) == 0 {
+		return false, nil
+	}
+	e := r.all[0]
+	r.all = r.all[1:]
+	err := errors.Join(duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, e.Kind), duckdb.SetRowValue(to, 2, e.JSON()))
+	return err == nil, err
+}
+
+// Query answers a statement: of a SELECT the first rows, if limit is not 0. ctx cancels it.
+func (e *engine) Query(ctx context.Context, text string, limit int) (Rows, error) {
+	e.run = ctx
+	selects, err := e.check(ctx, text)
+	if err != nil {
+		return nil, e.failed(ctx, err)
+	}
+	if selects && limit > 0 {
+		text = fmt.Sprintf("SELECT * FROM (\n%s\n) LIMIT %d", text, limit)
+	}
+	r, err := e.conn.QueryContext(ctx, text)
+	if err != nil {
+		return nil, e.failed(ctx, err)
+	}
+	return newRows(r)
+}
+
+// Parquet writes the answer to a SELECT into the file of Options.Out.
+func (e *engine) Parquet(ctx context.Context, text string) error {
+	e.run = ctx
+	selects, err := e.check(ctx, text)
+	if err != nil {
+		return e.failed(ctx, err)
+	}
+	if !selects {
+		return fault.Usage.Errorf("only what SELECT answers can be written as Parquet")
+	}
+	_, err = e.conn.ExecContext(ctx, fmt.Sprintf("COPY (\n%s\n) TO %s (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)", text, quoted(e.out)))
+	return e.failed(ctx, err)
+}
+
+// changing are words that begin statements which ask nothing. What they would do the settings forbid as well.
+var changing = strings.Fields("alter attach begin call checkpoint commit copy delete detach drop export import insert install load merge pragma reset rollback set update use vacuum")
+
+// check finds what is wrong with a statement before it runs, and refuses what asks nothing. It reports whether it is
+// a SELECT that can stand in another one.
+func (e *engine) check(ctx context.Context, text string) (selects bool, err error) {
+	var kind duckdb.StmtType
+	first := firstWord(text)
+	refused := fault.Usage.Errorf("%s asks nothing: use SELECT, SHOW, DESCRIBE, EXPLAIN, or CREATE of a table, view or macro of your own", strings.ToUpper(first))
+	if slices.Contains(changing, first) {
+		return false, refused
+	}
+	err = e.conn.Raw(func(c any) error {
+		s, err := c.(driver.ConnPrepareContext).PrepareContext(ctx, text)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		kind, err = s.(*duckdb.Stmt).StatementType()
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case kind == duckdb.STATEMENT_TYPE_SELECT:
+		return first == "select" || first == "with" || first == "from" || first == "values" || first == "(", nil
+	case kind == duckdb.STATEMENT_TYPE_EXPLAIN, kind == duckdb.STATEMENT_TYPE_CREATE && makesOwn.MatchString(text):
+		return false, nil
+	}
+	return false, refused
+}
+
+// failed is an error of DuckDB for people.
+func (e *engine) failed(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, fault.Usage) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if of, ok := errors.AsType[*duckdb.Error](err); ok {
+		text := of.Msg
+		if of.Type == duckdb.ErrorTypeOutOfMemory {
+			text += "\nMore memory: ‹memory›; a directory for what does not fit: ‹temp›"
+		}
+		return errors.New(text)
+	}
+	return err
+}

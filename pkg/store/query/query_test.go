@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !nosql
+
+package query
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+	"github.com/duckdb/duckdb-go/v2/mapping"
+
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/store/segments"
+)
+
+// names are those of the packets that tests add.
+type names struct{}
+
+func (names) NodeName(n uint16) string { return fmt.Sprintf("n%d", n) }
+func (names) PortName(p uint16) string {
+	if p == packet.NoPort {
+		return ""
+	}
+	return fmt.Sprintf("e%d", p)
+}
+func (names) PortNode(p uint16) uint16 { return p / 2 }
+func (names) WallOffset() int64        { return 1e18 }
+func (names) Host() string             { return "here" }
+
+// packetAt is a packet over three nodes.
+func packetAt(pos uint64) *segments.Packet {
+	p := &segments.Packet{Source: record.EBPF, Packet: packet.Packet{
+		Pos: pos, T0: pos * 1000, State: record.Delivered, HasTuple: true, Proto: record.ProtoUDP, TTL: 64, SentTTL: 63, Segs: 1, Len: 100, LatencyNs: 60, LastNs: 60, FragOff: 1 << 14,
+		Tuple: packet.Tuple{Src: packet.AddrFrom4([4]byte{10, 0, 0, 1}), Dst: packet.AddrFrom4([4]byte{10, 0, 0, byte(pos % 3)}), SrcPort: 1000, DstPort: 53},
+	}}
+	for i := range uint16(3) {
+		h := packet.Hop{Node: i, In: 2 * i, Out: 2*i + 1, InNs: int64(i) * 30, OutNs: int64(i)*30 + 10, DequeueNs: packet.NoTime}
+		if i == 0 {
+			h.In, h.InNs, h.OutNs = packet.NoPort, packet.NoTime, 0
+		}
+		if i == 2 {
+			h.Out, h.OutNs = packet.NoPort, packet.NoTime
+		}
+		p.Hops = append(p.Hops, h)
+	}
+	return p
+}
+
+// keep writes packets into a directory, as one recorder.
+func keep(t *testing.T, dir string, o segments.Options, packets ...*segments.Packet) {
+	t.Helper()
+	o.MaxAge = time.Hour
+	w, err := segments.Create(dir, segments.Meta{Epoch: 0xab, Slots: 16, Host: "here"}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packets {
+		if err := w.Add(p, names{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.AddEvent(time.Unix(7, 8), recording.EventBegin, map[string]any{"big": uint64(1) << 63}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func several(n uint64) (all []*segments.Packet) {
+	for i := range n {
+		all = append(all, packetAt(i))
+	}
+	return all
+}
+
+// opened is a recording that can be asked.
+func opened(t *testing.T, dir string, o Options) (*DB, *recording.Recording) {
+	t.Helper()
+	r, err := recording.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close(); r.Dir.Close() })
+	return db, r
+}
+
+// answer is what a statement says: rows by lines, values by spaces.
+func answer(t *testing.T, db *DB, text string) string {
+	t.Helper()
+	rows, err := db.Query(t.Context(), text, 0)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	defer rows.Close()
+	var lines []string
+	for {
+		values, err := rows.Next()
+		if err != nil {
+			return "error: " + err.Error()
+		}
+		if values == nil {
+			return strings.Join(lines, "\n")
+		}
+		lines = append(lines, strings.Trim(fmt.Sprint(values), "[]"))
+	}
+}
+
+// TestDriver: what radar reads of the driver by reflection is there.
+func TestDriver(t *testing.T) {
+	kind := reflect.TypeFor[duckdb.DataChunk]()
+	chunk, _ := kind.FieldByName("chunk")
+	projection, _ := kind.FieldByName("projection")
+	if chunk.Type != reflect.TypeFor[mapping.DataChunk]() || projection.Type != reflect.TypeFor[[]int]() {
+		t.Errorf("a DataChunk has %v and %v", chunk.Type, projection.Type)
+	}
+}
+
+// TestRows: columns of all kinds come with the values that were added.
+func TestRows(t *testing.T) {
+	dir := t.TempDir()
+	all := several(5000)
+	lost := packetAt(5000)
+	lost.State, lost.Lost, lost.Segs, lost.Hops = record.Lost, true, 3, lost.Hops[:2]
+	lost.Loss = packet.Drop{Node: 1, Port: 3, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", AtNs: 55, First: true}
+	keep(t, dir, segments.Options{Once: true}, append(all, lost)...)
+	db, _ := opened(t, dir, Options{})
+	for text, want := range map[string]string{
+		"SELECT count(*), sum(segs), min(t_ns), max(t_ns) FROM packets":                                                             "5001 5003 1000000000000000000 1000000000005000000",
+		"SELECT id, guid, src, sport, ttl, ttl_sent, tcp_seq, lost, path, state FROM packets WHERE pos = 18":                        "000000ab-12 0x2 10.0.0.1 1000 64 63 <nil> false n0 > n1 > n2 delivered",
+		"SELECT hop, node, in_port, port, link_ns, node_ns, latency_ns, at_ns, role FROM hops WHERE id = '000000ab-7' ORDER BY hop": "0 n0 <nil> e1 <nil> <nil> <nil> 0 source\n1 n1 e2 e3 30 10 40 40 transit\n2 n2 e4 <nil> 20 <nil> 20 60 sink",
+		`SELECT node, port, "at", reason, qdisc, at_ns, skbs, after_delivery, segs, id FROM losses`:                                 "n1 e3 queue QDISC_DROP tbf 55 1 false 3 000000ab-1388",
+		`SELECT count(*), sum(packets), sum("left"), sum(lost) FROM flows`:                                                          "3 5003 0 3",
+		"SELECT path, packets, flows, latency_p50_ns FROM paths ORDER BY packets DESC":                                              "n0 > n1 > n2 5000 3 60\nn0 > n1 3 1 <nil>",
+		"SELECT * FROM percentiles(node, link_ns) ORDER BY 1":                                                                       "n1 5003 30 30 30 30 30 30\nn2 5000 20 20 20 20 20 20",
+		"SELECT kind, fields FROM events":                                                                                           `recorder_begins {"big":9223372036854775808}`,
+		"SELECT count(*) FROM reports":                                                                                              "0",
+		"SELECT count(DISTINCT t) FROM hops":                                                                                        "5001",
+		"SELECT a.id FROM packets a JOIN packets b ON a.pos = b.pos + 1 WHERE b.pos = 3":                                            "000000ab-4",
+	} {
+		if got := answer(t, db, text); got != want {
+			t.Errorf("%s\n%s\nwant\n%s", text, got, want)
+		}
+	}
+}
+
+// TestViews: each column that is documented is there, with that type.
+func TestViews(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, segments.Options{}, several(1)...)
+	db, _ := opened(t, dir, Options{})
+	for _, v := range Views {
+		var want []string
+		for _, f := range v.Columns {
+			want = append(want, f.Name+" "+f.Type)
+		}
+		if got := answer(t, db, "SELECT column_name, column_type FROM (DESCRIBE "+v.Name+")"); got != strings.Join(want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", v.Name, got, strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestTwice: of packets that two recorders have kept each is there once, and what switches have said stays.
+func TestTwice(t *testing.T) {
+	dir := t.TempDir()
+	said := packetAt(3)
+	said.INT = make([]map[string]uint64, 3)
+	said.INT[1] = map[string]uint64{"queue_occ": 1 << 63}
+	keep(t, dir, segments.Options{Once: true}, several(10)...)
+	keep(t, dir, segments.Options{Once: true}, append(several(15)[5:], said)...)
+	db, _ := opened(t, dir, Options{})
+	for text, want := range map[string]string{
+		"SELECT count(*), count(DISTINCT id) FROM packets": "15 15",
+		"SELECT count(*) FROM hops":                        "45",
+		"SELECT id, hop, node, name, value FROM reports":   "000000ab-3 1 n1 queue_occ 9223372036854775808",
+	} {
+		if got := answer(t, db, text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestDamaged: the row groups of a file that can be read are, and the one that cannot is named.
+func TestDamaged(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "it's \"a\" run;--")
+	keep(t, dir, segments.Options{}, several(65536+1000)...)
+	files, err := filepath.Glob(filepath.Join(strings.ReplaceAll(dir, "[", "\\["), "*", "packets-*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/10] ^= 1
+	if err := os.WriteFile(files[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(filepath.Dir(files[0]), "packets-link.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	db, r := opened(t, dir, Options{})
+	if got := answer(t, db, "SELECT count(*), count(latency_ns) FROM packets"); got != "1000 1000" {
+		t.Errorf("%s packets", got)
+	}
+	if d := fmt.Sprint(r.Dir.Damage()); !strings.Contains(d, files[0]+": row group 0: its checksum differs") || !strings.Contains(d, "packets-link.parquet") {
+		t.Errorf("damage: %s", d)
+	}
+}
+
+// TestHostile: a query reads no file, writes none, and changes no setting.
+func TestHostile(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	keep(t, dir, segments.Options{}, several(3)...)
+	db, _ := opened(t, dir, Options{})
+	for _, text := range []string{
+		"SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM read_blob('/etc/passwd')", "FROM '/etc/passwd'", "SELECT * FROM glob('/*')",
+		"SELECT * FROM read_parquet('" + dir + "/*/*.parquet')", "SELECT * FROM read_parquet('/proc/self/fd/3')", "SELECT * FROM read_json('https://example.com/x.json')",
+		"SELECT getenv('HOME')", "COPY (SELECT 1) TO '" + out + "/x.csv'", "COPY packets TO '" + out + "/x.parquet'", "EXPORT DATABASE '" + out + "/x'", "ATTACH '" + out + "/x.db'", "ATTACH ':memory:' AS m",
+		"INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true", "SET threads = 100", "RESET lock_configuration", "PRAGMA enable_profiling", "PRAGMA disable_checkpoint_on_shutdown",
+		"CREATE SECRET s (TYPE s3)", "CALL pragma_version()", "CHECKPOINT", "INSERT INTO packets SELECT * FROM packets", "SELECT 1; COPY (SELECT 1) TO '" + out + "/y.csv'",
+		"CREATE TABLE x AS SELECT * FROM read_csv('/etc/passwd')", "EXPLAIN ANALYZE COPY (SELECT 1) TO '" + out + "/z.csv'", "SELECT * FROM query('COPY (SELECT 1) TO ''" + out + "/q.csv''')",
+		"SELECT * FROM read_duckdb('" + out + "/x.db')", "SELECT * FROM sniff_csv('/etc/passwd')", "SELECT * FROM parquet_metadata('" + dir + "/*/*.parquet')",
+	} {
+		if got := answer(t, db, text); !strings.HasPrefix(got, "error: ") {
+			t.Errorf("%s: %.100q", text, got)
+		}
+	}
+	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
+		t.Errorf("written: %v, %v", left, err)
+	}
+	if got := answer(t, db, "SELECT count(*) FROM packets"); got != "3" {
+		t.Errorf("then: %s", got)
+	}
+}
+
+// TestParquet: an answer is written into the one file that was named, and no other.
+func TestParquet(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	keep(t, dir, segments.Options{}, several(3)...)
+	f, err := os.Create(filepath.Join(out, "a.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	db, _ := opened(t, dir, Options{Out: fmt.Sprintf("/proc/self/fd/%d", f.Fd())})
+	if err := db.Parquet(t.Context(), "SELECT id, t FROM packets"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(f.Name())
+	if err != nil || !strings.HasPrefix(string(text), "PAR1") || !strings.HasSuffix(string(text), "PAR1") {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	for _, text := range []string{"SELECT 1) TO '" + out + "/b' (FORMAT csv); --", "COPY (SELECT 1) TO '" + out + "/c'", "SELECT * FROM read_text('/etc/passwd')", "EXPLAIN SELECT 1"} {
+		if err := db.Parquet(t.Context(), text); err == nil {
+			t.Errorf("%s is written", text)
+		}
+	}
+	if left, err := os.ReadDir(out); err != nil || len(left) != 1 {
+		t.Errorf("written: %v, %v", left, err)
+	}
+}
+
+// TestInterrupted: a query ends when its context does, and the next one is answered.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, segments.Options{}, several(3)...)
+	db, _ := opened(t, dir, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if rows, err := db.Query(ctx, "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range, b.range) = 0", 0); err == nil {
+		rows.Close()
+		t.Error("it was answered")
+	}
+	if got := answer(t, db, "SELECT count(*) FROM packets"); got != "3" {
+		t.Errorf("then: %s", got)
+	}
+}
+
+// TestMemory: a query that needs more than it may have fails, and says what helps.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, segments.Options{}, several(3)...)
+	db, _ := opened(t, dir, Options{Memory: 30 << 20})
+	if got := answer(t, db, "SELECT count(*) FROM (SELECT DISTINCT range::VARCHAR || 'some more text than fits' FROM range(10000000))"); !strings.Contains(got, "‹memory›") {
+		t.Errorf("%.200s", got)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for text, want := range map[string]string{
+		"SELECT 1; SELECT ';' -- ;\n;":              "SELECT 1|SELECT ';' -- ;|",
+		"select $$ ; $$, $a$ ; $$ $a$; x":           "select $$ ; $$, $a$ ; $$ $a$| x",
+		`select E'it\'s;', "a;""b"; /* ; */ `:       `select E'it\'s;', "a;""b"| /* ; */ `,
+		";;":                                        "",
+		"select 'open; ":                            "select 'open; ",
+		"CREATE TABLE a$b AS SELECT 1; SELECT 2;\n": "CREATE TABLE a$b AS SELECT 1|SELECT 2|\n",
+	} {
+		list, rest := Split(text)
+		got := ""
+		for _, s := range list {
+			got += s.Text + "|"
+		}
+		if got+rest != want {
+			t.Errorf("%q: %q, want %q", text, got+rest, want)
+		}
+	}
+	if list := SplitAll("\n\nSELECT 1;\n -- x\nSELECT 2"); len(list) != 2 || list[0].Line != 3 || list[1].Line != 4 {
+		t.Errorf("%+v", list)
+	}
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !nosql
+
+package query
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"github.com/duckdb/duckdb-go/v2"
+	"github.com/duckdb/duckdb-go/v2/mapping"
+
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/parquet"
+	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/store/segments"
+)
+
+// table is a table function: a row for each packet, or for each element of a list.
+type table struct {
+	name    string
+	list    string // "": a row for each packet
+	columns []column
+	info    []duckdb.ColumnInfo
+	e       *engine
+}
+
+// scan is one that is read. Several threads do, each a row group at a time.
+type scan struct {
+	*table
+	places []segments.Place
+	twice  *recording.Twice
+	next   atomic.Int64
+	ctx    context.Context
+}
+
+// ColumnInfos implements duckdb.ParallelChunkTableSource.
+func (s *scan) ColumnInfos() []duckdb.ColumnInfo { return s.info }
+
+// Cardinality implements duckdb.ParallelChunkTableSource.
+func (s *scan) Cardinality() *duckdb.CardinalityInfo {
+	n := uint(0)
+	for _, p := range s.places {
+		n += uint(p.Rows)
+	}
+	switch s.list {
+	case "hops":
+		n *= 4
+	case "losses", "int":
+		n /= 100
+	}
+	return &duckdb.CardinalityInfo{Cardinality: n}
+}
+
+// Init implements duckdb.ParallelChunkTableSource.
+func (s *scan) Init() duckdb.ParallelTableSourceInfo {
+	s.next.Store(0)
+	return duckdb.ParallelTableSourceInfo{MaxThreads: s.e.threads}
+}
+
+// NewLocalState implements duckdb.ParallelChunkTableSource.
+func (s *scan) NewLocalState() any { return &worker{scan: s} }
+
+// FillChunk implements duckdb.ParallelChunkTableSource.
+func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
+	return local.(*worker).fill(chunk)
+}
+
+// worker reads row groups for one thread.
+type worker struct {
+	*scan
+	out []output // of the row group
+	// rows and elements are what comes of it, element by element; nil: all packets in their order.
+	rows, elements []uint32
+	n, at          int
+}
+
+// output is a column that is asked for.
+type output struct {
+	*column
+	to    int // column of the chunk
+	value *parquet.Values
+	dict  mapping.Vector // of its texts, with null at the end
+	has   bool           // dict is there
+	local []int64        // made
+}
+
+// fill gives the next rows.
+func (w *worker) fill(chunk duckdb.DataChunk) error {
+	for w.at >= w.n {
+		w.release()
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		i := int(w.next.Add(1)) - 1
+		if i >= len(w.places) {
+			return chunk.SetSize(0)
+		}
+		if err := w.open(w.places[i], projectionOf(chunk)); err != nil {
+			return err
+		}
+	}
+	n := min(w.n-w.at, duckdb.GetDataChunkCapacity())
+	raw := chunkOf(chunk)
+	for i := range w.out {
+		w.out[i].write(raw, w, n)
+	}
+	w.at += n
+	return chunk.SetSize(n)
+}
+
+// open reads the columns of a row group. One that is damaged gives nothing, and is named.
+func (w *worker) open(place segments.Place, projection []int) error {
+	w.n, w.at = 0, 0
+	f := w.e.r.Dir.Load(place)
+	if f == nil {
+		return nil
+	}
+	defer f.Close()
+	if err := w.read(f, projection); err != nil {
+		w.release()
+		f.Damaged(err)
+		w.n = 0
+	}
+	return nil
+}
+
+func (w *worker) read(f *segments.Frame, projection []int) error {
+	// A column that is read in any case says how long lists are. Others are not read where there is none.
+	for i, c := range w.columns {
+		if w.list == "hops" && projection[i] >= 0 && c.list == w.list && c.made == stored {
+			if _, err := f.Column(c.list, c.of); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	if err := w.choose(f); err != nil {
+		return err
+	}
+	if w.n == 0 {
+		return nil
+	}
+	var recorded []*output
+	w.out = make([]output, 0, len(w.columns)) // outputs are pointed to
+	for i := range w.columns {
+		if projection[i] < 0 {
+			continue
+		}
+		w.out = append(w.out, output{column: &w.columns[i], to: projection[i]})
+		o := &w.out[len(w.out)-1]
+		if o.made == ofRecord {
+			recorded = append(recorded, o)
+			continue
+		}
+		if err := o.load(f); err != nil {
+			return err
+		}
+	}
+	if len(recorded) > 0 {
+		if err := w.records(f, recorded); err != nil {
+			return err
+		}
+	}
+	for i := range w.out {
+		w.out[i].makeDict()
+	}
+	return nil
+}
+
+// choose finds out which rows come.
+func (w *worker) choose(f *segments.Frame) error {
+	w.rows, w.elements = w.rows[:0], w.elements[:0] // a nil one is all, in their order
+	left := w.twice.LeftOut(f.Place)
+	if w.list == "int" {
+		left = w.twice.SaidLeftOut(f.Place)
+	}
+	if w.list == "" {
+		w.n = f.Rows
+		if left == nil {
+			w.rows = nil
+			return nil
+		}
+		for i := range f.Rows {
+			if !left[i] {
+				w.rows = append(w.rows, uint32(i))
+			}
+		}
+		w.n = len(w.rows)
+		return nil
+	}
+	lens, err := f.Lens(w.list)
+	if err != nil {
+		return err
+	}
+	w.chooseElements(lens, left)
+	w.n = len(w.rows)
+	return nil
+}
+
+func (w *worker) chooseElements(lens []uint32, left []bool) {
+	if left == nil {
+		for i, n := range lens {
+			for range n {
+				w.rows = append(w.rows, uint32(i))
+			}
+		}
+		w.elements = nil
+		return
+	}
+	at := uint32(0)
+	for i, n := range lens {
+		for k := range n {
+			if !left[i] {
+				w.rows, w.elements = append(w.rows, uint32(i)), append(w.elements, at+k)
+			}
+		}
+		at += n
+	}
+}
+
+// load reads a column, or makes it.
+func (o *output) load(f *segments.Frame) (err error) {
+	switch o.made {
+	case slots:
+		o.local = slices.Repeat([]int64{int64(f.Meta().Slots)}, f.Rows)
+	case branches, index:
+		lens, err := f.Lens(o.list)
+		if err != nil {
+			return err
+		}
+		for _, n := range lens {
+			if o.made == branches {
+				o.local = append(o.local, int64(n))
+			}
+			for k := range n {
+				if o.made == index {
+					o.local = append(o.local, int64(k))
+				}
+			}
+		}
+	case nodeOf:
+		return o.loadNodes(f)
+	default:
+		o.value, err = f.Column(o.list, o.of)
+	}
+	return err
+}
+
+// loadNodes finds the nodes of the hops that elements name.
+func (o *output) loadNodes(f *segments.Frame) error {
+	hop, err := f.Column(o.list, o.of)
+	if err != nil {
+		return err
+	}
+	lens, err := f.Lens(o.list)
+	if err != nil {
+		return err
+	}
+	node, err := f.Column("hops", "node")
+	if err != nil {
+		return err
+	}
+	hops, err := f.Lens("hops")
+	if err != nil {
+		return err
+	}
+	o.value = &parquet.Values{Dict: node.Dict, Index: []uint32{}}
+	at, begin := 0, 0
+	for row, n := range lens {
+		for range n {
+			x := uint32(parquet.NullText)
+			if k := hop.Ints[at]; k >= 0 && k < int64(hops[row]) {
+				x = node.Index[begin+int(k)]
+			}
+			o.value.Index = append(o.value.Index, x)
+			at++
+		}
+		begin += int(hops[row])
+	}
+	return nil
+}
+
+// records makes columns of the packets' records.
+func (w *worker) records(f *segments.Frame, columns []*output) error {
+	r := w.e.r.Again()
+	for _, o := range columns {
+		if o.kind == word {
+			o.value = &parquet.Values{Dict: roles, Index: []uint32{}}
+		}
+	}
+	return f.Packets(func(_ int, p *segments.Packet) { takeRecord(r, p, columns) })
+}
+
+func takeRecord(r *recording.Recording, p *segments.Packet, columns []*output) {
+	rec := r.Record(p)
+	for _, o := range columns {
+		for i := range rec.Hops {
+			h := &rec.Hops[i]
+			switch o.name {
+			case "role":
+				o.value.Index = append(o.value.Index, uint32(slices.Index(roles, string(h.Role))))
+			case "node_id":
+				o.local = append(o.local, known(int64(h.NodeID), h.NodeID != 0 || rec.Source == record.EBPF))
+			case "at_ns":
+				o.local = append(o.local, value(h.AtNs))
+			case "latency_ns":
+				o.local = append(o.local, value(h.LatencyNs))
+			}
+		}
+	}
+}
+
+func known(v int64, is bool) int64 {
+	if is {
+		return v
+	}
+	return parquet.Null
+}
+
+func value(v *int64) int64 {
+	if v == nil {
+		return parquet.Null
+	}
+	return *v
+}
+
+// release gives back what the row group has taken.
+func (w *worker) release() {
+	for i := range w.out {
+		if w.out[i].has {
+			mapping.DestroyVector(&w.out[i].dict)
+		}
+	}
+	w.out = nil
+}
+
+// A DataChunk has no method for whole vectors: what it wraps is read by reflection, of the version that go.mod names.
+// TestDriver looks whether that is still so.
+func chunkOf(c duckdb.DataChunk) mapping.DataChunk {
+	return mapping.DataChunk{Ptr: reflect.ValueOf(c).FieldByName("chunk").Field(0).UnsafePointer()}
+}
+
+// projectionOf says of each column which one of the chunk it is; -1: it is not asked for.
+func projectionOf(c duckdb.DataChunk) []int {
+	v := reflect.ValueOf(c).FieldByName("projection")
+	list := make([]int, v.Len())
+	for i := range list {
+		list[i] = int(v.Index(i).Int())
+	}
+	return list
+}
