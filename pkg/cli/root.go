@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/cli/plot"
 	"github.com/vnetradar/radar/pkg/cli/record"
 	"github.com/vnetradar/radar/pkg/cli/serve"
 	"github.com/vnetradar/radar/pkg/cli/verdict"
@@ -94,6 +95,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewLossCmd(k),
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
+		plot.NewCmd(k),
 		verdict.NewExplainCmd(k),
 		verdict.NewAssertCmd(k),
 		verdict.NewDiffCmd(k),
