@@ -65,16 +65,46 @@ func (a *Axis) share(v float64) float64 {
 	return (v - a.Min) / (a.Max - a.Min)
 }
 
-// ticks are those of an axis of that length, where each needs some room.
-func (a *Axis) ticks(length, room vg.Length) []Tick {
+// ticks are those of an axis of that length, where the text of each needs some room: as many as there is room for.
+func (a *Axis) ticks(length vg.Length, room func(text string) vg.Length) (ticks []Tick) {
 	if a.Ticks != nil {
 		return a.Ticks
 	}
-	most := max(2, int(length/room))
-	if a.Log {
-		return logTicks(a.Min, a.Max, most)
+	for n := max(2, min(8, int(length/room("00")))); n > 0; n-- {
+		if a.Log {
+			ticks = logTicks(a.Min, a.Max, n)
+		} else {
+			ticks = linearTicks(a.Min, a.Max, n)
+		}
+		if a.fits(ticks, length, room, false) {
+			return ticks
+		}
 	}
-	return linearTicks(a.Min, a.Max, most)
+	a.fits(ticks, length, room, true)
+	return ticks
+}
+
+// fits reports whether no text stands on another one. With drop it takes off those that do.
+func (a *Axis) fits(ticks []Tick, length vg.Length, room func(text string) vg.Length, drop bool) bool {
+	end := -length
+	for i := range ticks {
+		t := &ticks[i]
+		at := a.share(t.At)
+		if t.Text == "" || at < -1e-9 || at > 1+1e-9 {
+			continue
+		}
+		half := room(t.Text) / 2
+		begin := vg.Length(at)*length - half
+		switch {
+		case begin >= end:
+			end = begin + 2*half
+		case drop:
+			t.Text = ""
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // linearTicks are 1, 2 or 5 of a power of ten apart.
@@ -97,6 +127,9 @@ func linearTicks(least, most float64, n int) (ticks []Tick) {
 func logTicks(least, most float64, n int) (ticks []Tick) {
 	from, to := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
 	decades := math.Log10(most / least)
+	if decades < 0.3 { // too few of these
+		return linearTicks(least, most, n)
+	}
 	every := max(1, int(math.Ceil(decades/float64(n))))
 	fine := decades*3 <= float64(n) || decades < 1
 	for d := from; d <= to; d++ {
@@ -113,9 +146,6 @@ func logTicks(least, most float64, n int) (ticks []Tick) {
 				ticks = append(ticks, Tick{At: v})
 			}
 		}
-	}
-	if decades < 0.3 { // too few of these
-		return linearTicks(least, most, n)
 	}
 	return ticks
 }

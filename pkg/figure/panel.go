@@ -76,7 +76,7 @@ func (p *Panel) frame(c draw.Canvas, s *style) *frame {
 	if p.X.Label != "" {
 		fr.Min.Y += s.text(s.label, 0, 0).FontExtents().Height
 	}
-	fr.yTick = p.Y.ticks(fr.Max.Y-fr.Min.Y, 2.2*line)
+	fr.yTick = p.Y.ticks(fr.Max.Y-fr.Min.Y, func(string) vg.Length { return 2 * line })
 	widest := vg.Length(0)
 	for _, t := range fr.yTick {
 		widest = max(widest, s.width(t.Text, s.small))
@@ -98,11 +98,7 @@ func (p *Panel) frame(c draw.Canvas, s *style) *frame {
 
 // place finds what depends on where the panel stands at last.
 func (fr *frame) place() {
-	widest := fr.width("00000", fr.small)
-	if fr.p.X.Log {
-		widest = fr.width("0.001", fr.small)
-	}
-	fr.xTick = fr.p.X.ticks(fr.Max.X-fr.Min.X, widest+2*fr.gap)
+	fr.xTick = fr.p.X.ticks(fr.Max.X-fr.Min.X, func(text string) vg.Length { return fr.width(text, fr.small) + 1.5*fr.gap })
 }
 
 func (fr *frame) x(v float64) vg.Length { return fr.Canvas.X(fr.p.X.share(v)) }
@@ -212,9 +208,10 @@ func (fr *frame) drawLabels() {
 	if fr.p.Y.Label != "" {
 		text := fr.text(fr.label, draw.XCenter, draw.YTop)
 		text.Rotation = math.Pi / 2
-		label := fr.shorten(fr.p.Y.Label, fr.label, fr.outer.Max.Y-fr.outer.Min.Y)
+		least := fr.Min.Y - fr.gap*tickLength // below it are the texts of the other axis
+		label := fr.shorten(fr.p.Y.Label, fr.label, fr.outer.Max.Y-least)
 		half := fr.width(label, fr.label) / 2
-		y := max(fr.outer.Min.Y+half, min((fr.Min.Y+fr.Max.Y)/2, fr.outer.Max.Y-half))
+		y := max(least+half, min((fr.Min.Y+fr.Max.Y)/2, fr.outer.Max.Y-half))
 		fr.FillText(text, vg.Point{X: fr.outer.Min.X, Y: y}, label)
 	}
 }

@@ -139,6 +139,16 @@ func plus(a, b int64) *int64 {
 	return &sum
 }
 
+// nextLane is the lane of the first of these hops that has one.
+func nextLane(lanes []string, hops []record.Hop) int {
+	for i := range hops {
+		if at := slices.Index(lanes, hops[i].Node); at >= 0 {
+			return at
+		}
+	}
+	return len(lanes)
+}
+
 // Lanes are the nodes in an order in which most packets go forth or back by one.
 func (h *Hops) Lanes() (lanes []string) {
 	for _, r := range h.Packets {
@@ -147,7 +157,9 @@ func (h *Hops) Lanes() (lanes []string) {
 			node := r.Hops[i].Node
 			at := slices.Index(lanes, node)
 			if at < 0 {
-				at = after + 1
+				if at = after + 1; nextLane(lanes, r.Hops[i+1:]) < after && after >= 0 {
+					at = after // the packet goes the other way
+				}
 				lanes = slices.Insert(lanes, at, node)
 			}
 			after = at

@@ -144,7 +144,7 @@ func newWay(packets int) *way {
 	return &way{
 		links:  figure.Segments{LineStyle: figure.LineStyle{Color: figure.Blue, Width: width}},
 		nodes:  figure.Segments{LineStyle: figure.LineStyle{Color: figure.Black, Width: 1.5 * width}},
-		queues: figure.Segments{LineStyle: figure.LineStyle{Color: figure.Orange, Width: 3 * width}},
+		queues: figure.Segments{LineStyle: figure.LineStyle{Color: figure.Orange, Width: 1.8 * width}},
 		ends:   figure.Points{Marker: figure.Marker{Shape: figure.Circle, Color: figure.Black, Size: 0.4}},
 		lost:   figure.Points{Marker: figure.Marker{Shape: figure.Cross, Color: figure.Red}},
 	}
