@@ -63,7 +63,9 @@ func NewParts(offset int64) *Parts {
 
 // Add counts a packet whose end is final.
 func (c *Parts) Add(p *packet.Packet) {
-	c.all.Add(p)
+	plain := *p
+	plain.HasTuple = false // flows have no parts
+	c.all.Add(&plain)
 	if p.State != record.Delivered && p.State != record.Left || p.LatencyNs < 0 || p.Tree {
 		return
 	}

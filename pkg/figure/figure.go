@@ -20,9 +20,11 @@ type Figure struct {
 	Legend   []Entry
 	LegendAt LegendPlace
 	Size     Size
-	DPI      int // of PNG
+	Grow     bool // the figure gets higher where the legend below it takes much
+	DPI      int  // of PNG
 
 	style style
+	share vg.Length // of the height that the legend may have
 }
 
 // LegendPlace is where the legend stands.
@@ -58,7 +60,7 @@ const margin = vg.Length(3)
 
 // draw draws the figure on a canvas.
 func (f *Figure) draw(c draw.Canvas) (notes []Note) {
-	f.style = styleOf(f.Size)
+	f.grow()
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)

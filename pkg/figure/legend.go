@@ -14,8 +14,11 @@ import (
 // thumb is how wide the drawing before an entry is, in heights of a line.
 const thumb = 2.2
 
-// legendShare is how much of the figure's height a legend below it may have.
-const legendShare = 0.4
+// Shares of a figure's height that a legend below it may have: of one whose height is given, and of one that has grown.
+const (
+	legendShare = 0.4
+	grownShare  = 0.7
+)
 
 // lineHeight is that of a legend's.
 func (f *Figure) lineHeight() vg.Length {
@@ -41,17 +44,15 @@ func (f *Figure) drawEntry(c draw.Canvas, e *Entry, x, y vg.Length) {
 	c.FillText(text, vg.Point{X: x + wide + height*0.4, Y: y + height*0.08}, e.Text)
 }
 
-// fitted are entries with texts that have room. Those that are the same without their middle have a number.
+// fitted are entries with texts that have room.
 func (f *Figure) fitted(list []Entry, most vg.Length) []Entry {
-	list, seen := slices.Clone(list), make(map[string]int)
-	most -= f.lineHeight() * (thumb + 0.4)
+	list = slices.Clone(list)
+	texts := make([]string, len(list))
 	for i := range list {
-		whole := list[i].Text
-		list[i].Text = f.style.shorten(whole, f.style.small, most)
-		if seen[list[i].Text]++; list[i].Text != whole && seen[list[i].Text] > 1 {
-			number := " (" + strconv.Itoa(seen[list[i].Text]) + ")"
-			list[i].Text = f.style.shorten(whole, f.style.small, most-f.style.width(number, f.style.small)) + number
-		}
+		texts[i] = list[i].Text
+	}
+	for i, text := range f.style.shortenAll(texts, most-f.lineHeight()*(thumb+0.4)) {
+		list[i].Text = text
 	}
 	return list
 }
@@ -61,20 +62,43 @@ func (f *Figure) entryWidth(e *Entry) vg.Length {
 	return f.lineHeight()*(thumb+0.4) + f.style.width(e.Text, f.style.small)
 }
 
-// drawBelow draws the legend at the bottom, in columns, and returns what is left of the canvas. cut: it has no room for
-// all.
-func (f *Figure) drawBelow(c draw.Canvas) (rest draw.Canvas, cut bool) {
-	height, whole := f.lineHeight(), c.Max.X-c.Min.X
-	widest := vg.Length(0)
+// columns are how a legend of that width is laid out; widest is its widest entry.
+func (f *Figure) columns(whole vg.Length) (columns, rows int, widest vg.Length) {
 	for i := range f.Legend {
 		widest = max(widest, f.entryWidth(&f.Legend[i]))
 	}
 	gap := 2 * f.style.gap
-	columns := max(1, min(len(f.Legend), int((whole+gap)/(widest+gap))))
-	rows := (len(f.Legend) + columns - 1) / columns
-	columns = (len(f.Legend) + rows - 1) / rows // not more than the rows need
+	columns = max(1, min(len(f.Legend), int((whole+gap)/(widest+gap))))
+	rows = (len(f.Legend) + columns - 1) / columns
+	return (len(f.Legend) + rows - 1) / rows, rows, widest // not more columns than the rows need
+}
+
+// usualShare is how much of a figure's height a legend takes that is not long; mostGrowth is by how many heights a figure
+// grows for one that is.
+const (
+	usualShare = 0.25
+	mostGrowth = 2
+)
+
+// grow makes room for a long legend.
+func (f *Figure) grow() {
+	f.style, f.share = styleOf(f.Size), legendShare
+	if !f.Grow || f.LegendAt != Outside || len(f.Legend) == 0 {
+		return
+	}
+	f.Grow, f.share = false, grownShare
+	_, rows, _ := f.columns(f.Size.Width - 2*margin)
+	f.Size.Height += max(0, min(vg.Length(rows)*f.lineHeight()-f.Size.Height*usualShare, f.Size.Height*mostGrowth))
+}
+
+// drawBelow draws the legend at the bottom, in columns, and returns what is left of the canvas. cut: it has no room for
+// all.
+func (f *Figure) drawBelow(c draw.Canvas) (rest draw.Canvas, cut bool) {
+	height, whole := f.lineHeight(), c.Max.X-c.Min.X
+	columns, rows, widest := f.columns(whole)
+	gap := 2 * f.style.gap
 	list := f.Legend
-	if most := max(1, int((c.Max.Y-c.Min.Y)*legendShare/height)); rows > most {
+	if most := max(1, int((c.Max.Y-c.Min.Y)*f.share/height)); rows > most {
 		rows, cut = most, true
 		more := len(list) - (rows*columns - 1)
 		list = append(list[:rows*columns-1:rows*columns-1], Entry{Text: "and " + strconv.Itoa(more) + " more"})

@@ -33,9 +33,12 @@ func boundsOf(points []XY) (x, y span) {
 
 // path is the line on the canvas, without points that it does not need.
 func (l Curve) path(fr *frame) (list []vg.Point) {
-	for i, p := range l.Points {
+	for _, p := range l.Points {
 		at := fr.at(p.X, p.Y)
-		if n := len(list); l.Steps && i > 0 && at.Y != list[n-1].Y {
+		if sum := float64(at.X + at.Y); math.IsNaN(sum) || math.IsInf(sum, 0) {
+			continue
+		}
+		if n := len(list); l.Steps && n > 0 && at.Y != list[n-1].Y {
 			list = addPoint(list, vg.Point{X: at.X, Y: list[n-1].Y})
 		}
 		list = addPoint(list, at)

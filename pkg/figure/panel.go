@@ -169,8 +169,30 @@ func (fr *frame) drawAxes() {
 			fr.FillText(below, vg.Point{X: at, Y: fr.Min.Y - long - fr.gap/4}, t.Text)
 		}
 	}
+	fr.drawLeft(line)
+	right := fr.text(fr.small, draw.XLeft, draw.YCenter)
+	for _, t := range shown(&fr.p.Y, fr.p.Right) {
+		fr.FillText(right, vg.Point{X: fr.Max.X + fr.gap/4, Y: fr.y(t.At) + height*0.08}, t.Text)
+	}
+	fr.StrokeLines(line, []vg.Point{{X: fr.Min.X, Y: fr.Max.Y}, {X: fr.Min.X, Y: fr.Min.Y}, {X: fr.Max.X, Y: fr.Min.Y}})
+	fr.drawLabels()
+}
+
+// drawLeft draws the ticks of the vertical axis, and their texts.
+func (fr *frame) drawLeft(line draw.LineStyle) {
+	long, height := fr.gap*tickLength, fr.text(fr.small, 0, 0).FontExtents().Height
 	left := fr.text(fr.small, draw.XRight, draw.YCenter)
-	for _, t := range shown(&fr.p.Y, fr.yTick) {
+	room := fr.Min.X - long - fr.gap/4 - fr.outer.Min.X
+	if fr.p.Y.Label != "" {
+		room -= fr.text(fr.label, 0, 0).FontExtents().Height
+	}
+	ticks := shown(&fr.p.Y, fr.yTick)
+	texts := make([]string, len(ticks))
+	for i := range ticks {
+		texts[i] = ticks[i].Text
+	}
+	texts = fr.shortenAll(texts, room)
+	for i, t := range ticks {
 		y := fr.y(t.At)
 		if t.Text == "" {
 			fr.StrokeLine2(line, fr.Min.X, y, fr.Min.X-long/2, y)
@@ -179,18 +201,8 @@ func (fr *frame) drawAxes() {
 		if !fr.p.Y.Names {
 			fr.StrokeLine2(line, fr.Min.X, y, fr.Min.X-long, y)
 		}
-		room := fr.Min.X - long - fr.gap/4 - fr.outer.Min.X
-		if fr.p.Y.Label != "" {
-			room -= fr.text(fr.label, 0, 0).FontExtents().Height
-		}
-		fr.FillText(left, vg.Point{X: fr.Min.X - long - fr.gap/4, Y: y + height*0.08}, fr.shorten(t.Text, fr.small, room))
+		fr.FillText(left, vg.Point{X: fr.Min.X - long - fr.gap/4, Y: y + height*0.08}, texts[i])
 	}
-	right := fr.text(fr.small, draw.XLeft, draw.YCenter)
-	for _, t := range shown(&fr.p.Y, fr.p.Right) {
-		fr.FillText(right, vg.Point{X: fr.Max.X + fr.gap/4, Y: fr.y(t.At) + height*0.08}, t.Text)
-	}
-	fr.StrokeLines(line, []vg.Point{{X: fr.Min.X, Y: fr.Max.Y}, {X: fr.Min.X, Y: fr.Min.Y}, {X: fr.Max.X, Y: fr.Min.Y}})
-	fr.drawLabels()
 }
 
 // within moves a text that is centred at x into the panel's part of the canvas.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -51,6 +52,7 @@ func (f *Figure) Render(format Format) (file []byte, notes []Note, err error) {
 			file, err = nil, fmt.Errorf("draw the figure: %v", r)
 		}
 	}()
+	f.grow()
 	var b bytes.Buffer
 	switch format {
 	case SVG:
@@ -69,7 +71,7 @@ func (f *Figure) Render(format Format) (file []byte, notes []Note, err error) {
 		if pixels := f.Size.Width.Dots(float64(dpi)) * f.Size.Height.Dots(float64(dpi)); pixels > mostPixels {
 			return nil, nil, fmt.Errorf("a figure of %.0f megapixels is too large: %d are possible; take a lower resolution or a smaller size", pixels/1e6, int(mostPixels/1e6))
 		}
-		c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Size.Width, f.Size.Height), vgimg.UseDPI(dpi))}
+		c := bitmap{vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Size.Width, f.Size.Height), vgimg.UseDPI(dpi))}}
 		notes = f.draw(draw.New(c))
 		if _, err = c.WriteTo(&b); err == nil {
 			return withDPI(b.Bytes(), dpi), notes, nil
@@ -81,6 +83,20 @@ func (f *Figure) Render(format Format) (file []byte, notes []Note, err error) {
 		return nil, nil, fmt.Errorf("draw the figure: %w", err)
 	}
 	return b.Bytes(), notes, nil
+}
+
+// bitmap is a canvas for PNG.
+type bitmap struct{ vgimg.PngCanvas }
+
+// FillString implements vg.Canvas. A letter that the font lacks is a box, as in the other formats; here it would be missing.
+func (b bitmap) FillString(f font.Face, at vg.Point, text string) {
+	for _, g := range layout(f, text) {
+		if g.glyph == 0 {
+			b.Fill(textPath(f, at, text))
+			return
+		}
+	}
+	b.PngCanvas.FillString(f, at, text)
 }
 
 // withDPI writes the resolution into a PNG (pHYs), behind its header, so that it is placed at its size.

@@ -4,6 +4,7 @@ package figure
 
 import (
 	"image/color"
+	"strconv"
 
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/font/liberation"
@@ -126,6 +127,19 @@ func (s *style) shorten(t string, size, most vg.Length) string {
 		}
 	}
 	return cutMiddle(runes, low)
+}
+
+// shortenAll shortens small texts. Those that are the same without their middle have a number.
+func (s *style) shortenAll(texts []string, most vg.Length) []string {
+	seen, list := make(map[string]int), make([]string, len(texts))
+	for i, whole := range texts {
+		list[i] = s.shorten(whole, s.small, most)
+		if seen[list[i]]++; list[i] != whole && seen[list[i]] > 1 {
+			number := " (" + strconv.Itoa(seen[list[i]]) + ")"
+			list[i] = s.shorten(whole, s.small, most-s.width(number, s.small)) + number
+		}
+	}
+	return list
 }
 
 // cutMiddle keeps n runes of a text, at both ends.

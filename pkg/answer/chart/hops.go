@@ -30,6 +30,20 @@ func (h *Hops) Add(r *record.Record) {
 	}
 }
 
+// Unknown is how many of them have no times of their hops.
+func (h *Hops) Unknown() (packets int) {
+	for _, r := range h.Packets {
+		known := false
+		for _, v := range Visits(r) {
+			known = known || v.First() != nil
+		}
+		if !known {
+			packets++
+		}
+	}
+	return packets
+}
+
 // Visit is a packet at one node. Times are Unix time, ns; what is not known is absent.
 type Visit struct {
 	ID        string       `json:"id"`

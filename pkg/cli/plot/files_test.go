@@ -178,7 +178,7 @@ func TestUgly(t *testing.T) {
 	if _, _, said := drawn(t, "svg", "latency", "-r", dir); !strings.Contains(said, "32 rows more with fewer packets are not drawn: --top 0 draws all") {
 		t.Errorf("%q", said)
 	}
-	if _, rows, said := drawn(t, "svg", "latency", "-r", dir, "--top", "0"); !strings.Contains(said, "the legend has no room for all entries") || len(rows) < 40 {
+	if _, rows, said := drawn(t, "svg", "latency", "-r", dir, "--top", "0", "--height", "60mm"); !strings.Contains(said, "the legend has no room for all entries") || len(rows) < 40 {
 		t.Errorf("%q", said)
 	}
 }

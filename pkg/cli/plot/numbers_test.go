@@ -22,6 +22,7 @@ func twoPaths(n int) *made {
 		w := walk{nodes: []string{"h1", "r1", "h2"}, at: int64(i) * 200_000, link: 1000 + rng.Int64N(3000), node: 500 + rng.Int64N(1000), queue: -1, flow: uint16(rng.IntN(3)), segs: 1 + rng.IntN(3)}
 		if rng.IntN(3) == 0 {
 			w.nodes[1], w.waits, w.queue = "r2", 1, rng.Int64N(5_000_000)
+			w.link += 2_000_000 // most are lost in another bin than they were sent in
 			w.lost = rng.IntN(10) == 0
 		}
 		if w.lost {

@@ -65,7 +65,7 @@ func (f *options) figureOf(natural vg.Length, panels ...*figure.Panel) *figure.F
 	if f.height.Length > 0 {
 		size.Height = f.height.Length
 	}
-	return &figure.Figure{Title: f.title, Panels: panels, Size: size, DPI: f.dpi, LegendAt: figure.LegendPlace(f.legend.Value)}
+	return &figure.Figure{Title: f.title, Panels: panels, Size: size, DPI: f.dpi, LegendAt: figure.LegendPlace(f.legend.Value), Grow: f.height.Length == 0}
 }
 
 // textSize is that of labels.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/chart"
@@ -83,12 +84,18 @@ func drawHops(k *kit.Kit, f *options, h *chart.Hops) error {
 	for _, r := range h.Packets {
 		data = append(data, chart.Visits(r)...)
 	}
-	from, to := span(data)
+	from, to, known := span(data)
+	if !known {
+		return fmt.Errorf("nothing to draw: none of %s has times of its hops", words.Plural(len(h.Packets), "packet"))
+	}
 	u := unitFor(times, float64(to-from))
 	lanes := h.Lanes()
 	p := &figure.Panel{
 		X: figure.Axis{Label: sinceText(from, u), Max: u.of64(to-from) * 1.02, Min: -u.of64(to-from) * 0.01},
 		Y: figure.Axis{Names: true, Max: 0.5, Min: -float64(len(lanes)) + 0.5, Ticks: []figure.Tick{}},
+	}
+	if unknown := h.Unknown(); unknown > 0 {
+		k.Notef("%s without times of their hops are not drawn", words.Plural(unknown, "packet"))
 	}
 	if from == to {
 		p.X.Min, p.X.Max = -1, 1
@@ -105,15 +112,14 @@ func drawHops(k *kit.Kit, f *options, h *chart.Hops) error {
 		way.packet(data[way.done:], levels, func(ns int64) float64 { return u.of64(ns - from) })
 	}
 	p.Marks = []figure.Mark{bands, way.links, way.nodes, way.queues, way.ends, way.lost}
-	fig := f.figureOf(0, p)
+	fig := f.figureOf(max(vg.Length(float64(len(lanes))*1.7+9)*f.textSize(), figure.Sizes[f.size.Value].Height), p)
 	fig.Legend = way.legend()
 	fig.About = fmt.Sprintf("%s on their way between %s", words.Plural(len(h.Packets), "packet"), words.Plural(len(lanes), "node"))
 	return write(k, f, fig, data)
 }
 
 // span is from the first to the last time that is known.
-func span(list []chart.Visit) (from, to int64) {
-	known := false
+func span(list []chart.Visit) (from, to int64, known bool) {
 	for i := range list {
 		for _, at := range []*int64{list[i].First(), list[i].Last(), list[i].LostNs} {
 			switch {
@@ -125,7 +131,7 @@ func span(list []chart.Visit) (from, to int64) {
 			}
 		}
 	}
-	return from, to
+	return from, to, known
 }
 
 // way is what is drawn of packets on their way.
