@@ -82,7 +82,7 @@ const (
 
 // grow makes room for a long legend.
 func (f *Figure) grow() {
-	f.style, f.share = styleOf(f.Size), legendShare
+	f.style, f.share = styleOf(f.Size), max(f.share, legendShare)
 	if !f.Grow || f.LegendAt != Outside || len(f.Legend) == 0 {
 		return
 	}

@@ -91,17 +91,7 @@ func drawPaths(k *kit.Kit, f *pathOptions, c *answer.Counts, parts *aggregate.Pa
 		k.Notef("%s more, with %s %% of the packets, are not drawn: --top 0 draws all", words.Plural(len(rows)-top, "path"), percent(float64(rest)/float64(total.Packets)))
 		rows = rows[:top]
 	}
-	longest := int64(0)
-	for _, r := range rows {
-		longest = max(longest, r.Mean)
-	}
-	u := unitFor(times, float64(longest))
-	scale := func(ns, _ int64) float64 { return u.of64(ns) }
-	x := figure.Axis{Label: "Mean latency (" + u.name + ")", Max: max(u.of64(longest)*1.02, 1e-3)}
-	if f.kind.Value == "shares" {
-		scale = func(ns, of int64) float64 { return float64(ns) * 100 / float64(max(of, 1)) }
-		x = figure.Axis{Label: "Share of mean latency (%)", Max: 100}
-	}
+	x, scale := pathAxis(f, rows)
 	p := &figure.Panel{
 		X: x,
 		Y: figure.Axis{Names: true, Min: -float64(len(rows)), Max: 0.01, Ticks: []figure.Tick{}},
@@ -144,6 +134,21 @@ func drawPaths(k *kit.Kit, f *pathOptions, c *answer.Counts, parts *aggregate.Pa
 	fig.About = fmt.Sprintf("%s, and what their mean latency consists of", words.Plural(len(rows), "path"))
 	noteParts(k, rows, total)
 	return write(k, &f.options, fig, data)
+}
+
+// pathAxis is the axis of bars, and what makes a place on it of a time, of a path with that mean.
+func pathAxis(f *pathOptions, rows []aggregate.PathParts) (x figure.Axis, scale func(ns, of int64) float64) {
+	if f.kind.Value == "shares" {
+		return figure.Axis{Label: "Share of mean latency (%)", Max: 100}, func(ns, of int64) float64 {
+			return float64(ns) * 100 / float64(max(of, 1))
+		}
+	}
+	longest := int64(0)
+	for _, r := range rows {
+		longest = max(longest, r.Mean)
+	}
+	u := unitFor(times, float64(longest))
+	return figure.Axis{Label: "Mean latency (" + u.name + ")", Max: max(u.of64(longest)*1.02, 1e-3)}, func(ns, _ int64) float64 { return u.of64(ns) }
 }
 
 var partWords = map[aggregate.PartKind]string{
