@@ -84,7 +84,7 @@ func (p *Panel) frame(c draw.Canvas, s *style) *frame {
 	if p.Y.Names { // long ones leave room for the data
 		widest = min(widest, (c.Max.X-c.Min.X)*0.4)
 	}
-	fr.Min.X += widest + s.gap*(tickLength+0.5)
+	fr.Min.X += widest + s.gap*(tickLength+0.9)
 	if p.Y.Label != "" {
 		fr.Min.X += s.text(s.label, 0, 0).FontExtents().Height
 	}
