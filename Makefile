@@ -22,7 +22,7 @@ export PATH := $(CURDIR)/.cache/go/bin:$(PATH)
 PKGS_BUILD := gcc g++ libc6-dev libpcap-dev
 PKGS_RUN   := iproute2 iputils-ping iperf3 nftables tcpdump procps jq
 PKGS_BPF   := clang-19 llvm-19 libbpf-dev linux-libc-dev
-PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark nfdump lua5.2 lua5.4 chromium nodejs
+PKGS_TEST  := patch graphviz bpftool ethtool iptables shellcheck clang-format-19 curl python3 python3-venv docker.io busybox-static wireguard-tools user-mode-linux kmod tshark nfdump lua5.2 lua5.4 chromium nodejs poppler-utils
 # Servers that tests run themselves. They are unpacked below .cache, not installed: no service
 # starts, neither now nor with the machine.
 PKGS_SERVERS := influxdb prometheus

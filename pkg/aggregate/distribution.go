@@ -16,6 +16,20 @@ func (d *Distribution) Add(n int64) {
 	}
 }
 
+// AddTimes counts a number n times.
+func (d *Distribution) AddTimes(number int64, n uint64) {
+	if number >= 0 && n > 0 {
+		d.of.add(number, n)
+		d.sum += number * int64(n)
+	}
+}
+
+// Merge adds all numbers of another one.
+func (d *Distribution) Merge(o *Distribution) {
+	d.of.merge(&o.of)
+	d.sum += o.sum
+}
+
 // Count is how many numbers were added, Sum what they are together.
 func (d *Distribution) Count() uint64 { return d.of.count }
 

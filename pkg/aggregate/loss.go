@@ -31,6 +31,27 @@ type hit struct {
 	packets, bytes uint64
 }
 
+// EachLoss calls fn for what Losses counts of a packet, with when that was since its first stamp, ns. A place that is not
+// known is one without a node.
+func EachLoss(p *packet.Packet, fn func(d *packet.Drop, ns int64)) {
+	call := func(d *packet.Drop) {
+		if d.At == "" {
+			d = &packet.Drop{Node: packet.NoNode, Port: packet.NoPort, At: record.AtNode, AtNs: d.AtNs}
+		}
+		fn(d, lossNs(p, d))
+	}
+	if p.State == record.Lost && len(p.Drops) == 0 || p.State == record.Expired && p.Missing {
+		call(&p.Loss)
+	}
+	if p.Tree {
+		for i := range p.Drops {
+			if !p.Drops[i].Local {
+				call(&p.Drops[i].Drop)
+			}
+		}
+	}
+}
+
 // addBranchDrops counts where copies of a packet were freed: each branch is a loss of
 // its own, also where the packet arrived by another.
 func (a *Aggregates) addBranchDrops(p *packet.Packet, f *flow) {
@@ -71,14 +92,19 @@ func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.D
 
 // lossMoment is when a packet was freed; where nobody knows, when it was seen last.
 func lossMoment(p *packet.Packet, d *packet.Drop, offset int64) moment {
+	clock := clockOf(p, offset)
+	return clock.at(lossNs(p, d))
+}
+
+// lossNs is lossMoment since the packet's first stamp.
+func lossNs(p *packet.Packet, d *packet.Drop) int64 {
 	ns := d.AtNs
 	for i := range p.Hops {
 		if d.AtNs == packet.NoTime {
 			ns = max(ns, p.StampNs(i))
 		}
 	}
-	clock := clockOf(p, offset)
-	return clock.at(max(ns, 0))
+	return max(ns, 0)
 }
 
 // hit counts what a flow lost.

@@ -97,25 +97,41 @@ func (a *Aggregates) Totals() Totals { return a.totals }
 
 // Latency returns the groups that have times, those with most packets first.
 func (a *Aggregates) Latency(by By, names packet.Names) []LatencyRow {
+	if by == ByFlow {
+		return LatencyOfFlows(a.Flows(names, nil))
+	}
 	var rows []LatencyRow
+	for _, timed := range a.timed(by, names) {
+		rows = append(rows, timed.LatencyRow)
+	}
+	return rows
+}
+
+// timedRow is a row with the times that it is of.
+type timedRow struct {
+	LatencyRow
+	times *latency
+}
+
+// timed are the rows of Latency of groups other than flows.
+func (a *Aggregates) timed(by By, names packet.Names) []timedRow {
+	var rows []timedRow
 	switch by {
 	case ByPath:
 		rows = a.pathLatency(names)
-	case ByFlow:
-		return LatencyOfFlows(a.Flows(names, nil))
 	default:
 		for name, l := range a.latencies(by, names) {
 			if q, ok := l.quantiles(); ok {
-				rows = append(rows, LatencyRow{By: by, Name: name, Quantiles: q})
+				rows = append(rows, timedRow{LatencyRow{By: by, Name: name, Quantiles: q}, l})
 			}
 		}
 	}
-	slices.SortFunc(rows, func(a, b LatencyRow) int {
+	slices.SortFunc(rows, func(a, b timedRow) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name),
 			slices.CompareFunc(a.Hops, b.Hops, compareHops))
 	})
 	if q, ok := a.all.quantiles(); ok && by == ByEndToEnd {
-		rows = slices.Insert(rows, 0, LatencyRow{By: by, Name: All, Quantiles: q})
+		rows = slices.Insert(rows, 0, timedRow{LatencyRow{By: by, Name: All, Quantiles: q}, a.all})
 	}
 	return rows
 }
@@ -191,12 +207,13 @@ func (e endNames) name(k nodePair, names packet.Names) string {
 	return text[0] + " > " + text[1]
 }
 
-func (a *Aggregates) pathLatency(names packet.Names) []LatencyRow {
-	var rows []LatencyRow
+func (a *Aggregates) pathLatency(names packet.Names) []timedRow {
+	var rows []timedRow
 	ways, _ := a.waysByName(names)
 	for _, w := range ways {
 		if q, ok := w.times.quantiles(); ok {
-			rows = append(rows, LatencyRow{By: ByPath, Name: w.row.Path, Quantiles: q, Hops: w.row.Hops, Truncated: w.row.Truncated})
+			row := LatencyRow{By: ByPath, Name: w.row.Path, Quantiles: q, Hops: w.row.Hops, Truncated: w.row.Truncated}
+			rows = append(rows, timedRow{row, w.times})
 		}
 	}
 	return rows
@@ -353,17 +370,19 @@ func (a *Aggregates) Paths(names packet.Names) []PathRow {
 	a.countWays(of)
 	rows := make([]PathRow, 0, len(ways))
 	for _, w := range ways {
-		w.row.Packets, w.row.Bytes = w.sums.packets, w.sums.bytes
-		if q, ok := w.times.quantiles(); ok {
-			w.row.Latency = &q
-		}
-		rows = append(rows, w.row)
+		rows = append(rows, w.pathRow())
 	}
-	slices.SortFunc(rows, func(a, b PathRow) int {
-		return cmp.Or(cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Path, b.Path),
-			slices.CompareFunc(a.Hops, b.Hops, compareHops))
-	})
+	slices.SortFunc(rows, func(a, b PathRow) int { return comparePaths(&a, &b) })
 	return rows
+}
+
+// pathRow completes the row.
+func (w *way) pathRow() PathRow {
+	w.row.Packets, w.row.Bytes = w.sums.packets, w.sums.bytes
+	if q, ok := w.times.quantiles(); ok {
+		w.row.Latency = &q
+	}
+	return w.row
 }
 
 // countWays counts the flows on each way. Later fragments do not count: their flow

@@ -104,18 +104,33 @@ type FlowPath struct {
 // first. keep sees a packet that has the flow's header and its NAT as a hop, valid
 // during the call only.
 func (a *Aggregates) Flows(names packet.Names, keep func(*packet.Packet) bool) []FlowRow {
+	timed := a.timedFlows(names, keep)
+	rows := make([]FlowRow, len(timed))
+	for i := range timed {
+		rows[i] = timed[i].FlowRow
+	}
+	return rows
+}
+
+// timedFlow is a row with the flow that it is of.
+type timedFlow struct {
+	FlowRow
+	of *flow
+}
+
+func (a *Aggregates) timedFlows(names packet.Names, keep func(*packet.Packet) bool) []timedFlow {
 	a.settleAll()
 	_, ways := a.waysByName(names)
 	freed := a.freedByFlow()
-	rows := make([]FlowRow, 0, len(a.flows))
+	rows := make([]timedFlow, 0, len(a.flows))
 	for _, f := range a.flows {
 		if keep == nil || keep(f.packet()) {
 			row := f.row(ways, a.offset)
 			row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[f])
-			rows = append(rows, row)
+			rows = append(rows, timedFlow{row, f})
 		}
 	}
-	slices.SortFunc(rows, func(a, b FlowRow) int {
+	slices.SortFunc(rows, func(a, b timedFlow) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), compareFlows(&a.Flow, &b.Flow))
 	})
 	return rows

@@ -41,6 +41,36 @@ func (a *Aggregates) Histograms(by By, names packet.Names) (list []Histogram) {
 	return list
 }
 
+// Spread is a row of Latency with its whole distribution.
+type Spread struct {
+	LatencyRow
+	Buckets []HistogramBucket
+}
+
+// Spreads are the rows of Latency, in its order, and only the first top of them (0: all). keep is as in Flows. more is how
+// many others there are.
+func (a *Aggregates) Spreads(by By, names packet.Names, keep func(*packet.Packet) bool, top int) (list []Spread, more int) {
+	add := func(row LatencyRow, all iter.Seq2[uint16, uint64]) {
+		if top > 0 && len(list) == top {
+			more++
+			return
+		}
+		list = append(list, Spread{row, histogramOf("", row.Count, all).Buckets})
+	}
+	if by == ByFlow {
+		for _, f := range a.timedFlows(names, keep) {
+			for _, row := range LatencyOfFlows([]FlowRow{f.FlowRow}) {
+				add(row, f.of.times.all)
+			}
+		}
+		return list, more
+	}
+	for _, row := range a.timed(by, names) {
+		add(row.LatencyRow, row.times.all)
+	}
+	return list, more
+}
+
 func histogramOf(name string, count uint64, all iter.Seq2[uint16, uint64]) Histogram {
 	h := Histogram{Name: name, Count: count}
 	for index, n := range all {

@@ -19,11 +19,14 @@ type Question struct {
 	ByFlow bool
 	// BySecond: latencies are asked for second by second, which only the ring has.
 	BySecond bool
+	// Meter sees each packet that is counted, with when it was sent (Unix, ns); nil: none does. It is valid during the
+	// call only. As with BySecond only the ring has what it asks for.
+	Meter func(p *packet.Packet, unixNs int64)
 }
 
 // sinceAttach reports whether a domain's own counts, which begin when it was created, have what is asked.
 func (q *Question) sinceAttach(created time.Time) bool {
-	return !q.Since.After(created) && !q.BySecond && q.Until.IsZero() && q.Last == 0 && (!q.filtered || q.flowsOnly && q.ByFlow)
+	return !q.Since.After(created) && !q.BySecond && q.Meter == nil && q.Until.IsZero() && q.Last == 0 && (!q.filtered || q.flowsOnly && q.ByFlow)
 }
 
 // Counts are packets, counted: what the rows of every question are made of. Its methods return the rows of
@@ -33,6 +36,7 @@ type Counts struct {
 	Names packet.Names
 
 	question Question
+	offset   int64        // from stamps to Unix time, ns
 	own      packet.Names // as the sources name nodes and ports
 	sums     *aggregate.Aggregates
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
@@ -55,7 +59,7 @@ func NewCounts(sums *aggregate.Aggregates, names packet.Names) *Counts {
 func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error) {
 	offset := s.wallOffset()
 	c := NewCounts(aggregate.New(offset), nil)
-	c.question, c.sources = *q, s
+	c.question, c.sources, c.offset = *q, s, offset
 	if q.BySecond {
 		c.timeline = aggregate.NewTimeline(offset)
 	}
@@ -70,6 +74,9 @@ func (c *Counts) Add(p *packet.Packet) {
 	c.sums.Add(p)
 	if c.timeline != nil {
 		c.timeline.Add(p)
+	}
+	if c.question.Meter != nil {
+		c.question.Meter(p, int64(p.T0)+c.offset)
 	}
 }
 

@@ -42,6 +42,16 @@ func (c *Counts) LatencyOfFlows(top int) Rows[aggregate.LatencyRow] {
 	return Rows[aggregate.LatencyRow]{aggregate.LatencyOfFlows(flows), append(notes, c.noLatency(aggregate.ByFlow, len(flows))...)}
 }
 
+// Spreads are the rows of Latency, or of LatencyOfFlows, with their distributions: the first top of them, 0: all.
+func (c *Counts) Spreads(by aggregate.By, top int) (rows Rows[aggregate.Spread], more int) {
+	rows.List, more = c.sums.Spreads(by, c.Names, c.keep, top)
+	rows.Notes = append(c.rowsFull(by), c.noLatency(by, len(rows.List))...)
+	if by == aggregate.ByFlow {
+		rows.Notes = append(rows.Notes, tableFull(Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
+	}
+	return rows, more
+}
+
 // Flows are who talks to whom, in an order, greatest first; the first top of them, 0: all.
 func (c *Counts) Flows(order FlowOrder, top int) Rows[aggregate.FlowRow] {
 	flows, notes := c.topFlows(c.sums.Flows(c.Names, c.keep), order, top)

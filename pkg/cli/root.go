@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/inband"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/lab"
+	"github.com/vnetradar/radar/pkg/cli/plot"
 	"github.com/vnetradar/radar/pkg/cli/record"
 	"github.com/vnetradar/radar/pkg/cli/serve"
 	"github.com/vnetradar/radar/pkg/cli/sql"
@@ -96,6 +97,7 @@ func commands(k *kit.Kit) []*cobra.Command {
 		ask.NewFlowsCmd(k),
 		ask.NewThroughputCmd(k),
 		sql.NewCmd(k, version),
+		plot.NewCmd(k),
 		verdict.NewExplainCmd(k),
 		verdict.NewAssertCmd(k),
 		verdict.NewDiffCmd(k),

@@ -31,7 +31,7 @@ const (
 
 // floors are those of a package, or of all packages below a folder; the longest one counts.
 var floors = map[string]int{
-	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/yamltext": shared, "pkg/filter": shared, "pkg/hook": shared, "pkg/host": shared,
+	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/figure": shared, "pkg/yamltext": shared, "pkg/filter": shared, "pkg/hook": shared, "pkg/host": shared,
 	"pkg/intwire": shared, "pkg/lab": shared, "pkg/loader": shared, "pkg/packet": shared, "pkg/record": shared,
 	"lab/forward": shared, "lab/scenarios": shared, "p4": shared,
 

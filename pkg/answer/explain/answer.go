@@ -102,6 +102,7 @@ type Answer struct {
 	Resends    []ResendRow          `json:"retransmissions,omitempty"`
 	MoreResent uint64               `json:"retransmissions_more,omitempty"`
 	Lacks      []Lack               `json:"lacks,omitempty"`
+	Sequence   *Sequence            `json:"-"` // nil: Analyzer.Trace was not called
 }
 
 // Wait is how a slow receiver, or sender, made the flow wait.

@@ -60,11 +60,30 @@ type Analyzer struct {
 	// Configured says what is configured now at the queue of NODE/PORT: the kind of its queueing discipline, and how many
 	// bits a second that lets out. "" and 0: not known.
 	Configured func(port string) (kind string, bps uint64)
+
+	traced bool
 }
 
 // New makes an Analyzer for a flow.
 func New(f Flow) *Analyzer {
 	return &Analyzer{flow: f, members: newMembers(f), conn: newConn(), conns: 1}
+}
+
+// Trace makes it keep what happened at the sender, for Answer.Sequence. It is called before Add.
+func (a *Analyzer) Trace() {
+	a.traced = true
+	a.conn = a.newConn()
+}
+
+// newConn begins a connection.
+func (a *Analyzer) newConn() *conn {
+	c := newConn()
+	for i := range c.halves {
+		if a.traced {
+			c.halves[i].trace = new(trace)
+		}
+	}
+	return c
 }
 
 // Add takes a record; those of other flows it leaves out. They come oldest first, or nearly so.
@@ -107,7 +126,7 @@ func (a *Analyzer) opened(p *sent) {
 	if a.conns++; a.best == nil || c.weight() >= a.best.weight() {
 		a.best = c
 	}
-	a.conn = newConn()
+	a.conn = a.newConn()
 	a.conn.syn, a.conn.opener = p.seq, p.dir
 }
 
@@ -199,6 +218,7 @@ func (c *conn) leaves(p *sent) {
 	c.control(p)
 	other.window.note(p)
 	h.send(p)
+	h.traceSent(p)
 	if p.ack >= 0 {
 		other.acks.add(p)
 	}

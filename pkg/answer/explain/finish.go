@@ -36,6 +36,7 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 		c.halves[i].endClosing()
 	}
 	ans := c.answer(dir, a.flow)
+	ans.Sequence = c.halves[dir].sequence()
 	ans.Connections = a.conns
 	if a.cut {
 		ans.Lacks = append(ans.Lacks, TooMany)

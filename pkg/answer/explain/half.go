@@ -54,6 +54,7 @@ type half struct {
 	losses  lossTable
 	resends resends
 	acks    ackLog // of this direction's data, as the receiver sent them
+	trace   *trace // nil: nobody asks for it
 }
 
 // start begins the sequence space.
@@ -175,6 +176,7 @@ func (h *half) arrive(p *sent) {
 
 // acknowledge notes that an acknowledgement of the direction's data has come to its sender.
 func (h *half) acknowledge(p *sent) {
+	h.traceAck(p)
 	h.tick(p.arrival)
 	h.acked = max(h.acked, p.at)
 	if p.payload > 0 {

@@ -111,7 +111,7 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 	flags.DurationVar(&f.sweep.Wait, "wait", defaultWait, "how long to wait for packets under way, after the last one that came")
 	flags.BoolVar(&f.sweep.Round, "round", false, "send packets back through the device, and measure both directions")
 	flags.BoolVar(&f.sweep.Subtract, "subtract", false, "subtract the median delay of the loop-back from all delays")
-	flags.StringVar(&f.plot, "plot", "", "draw delays over size, and their distribution: FILE.svg or FILE.png")
+	flags.StringVar(&f.plot, "plot", "", "draw delays over size, and their distribution: FILE.svg, FILE.pdf or FILE.png")
 	f.wish.register(cmd)
 	f.registerRFC2544(cmd)
 	hook := kit.NewChoice(dut.HookAuto, "hook", dut.Hooks()...)

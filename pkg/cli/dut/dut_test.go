@@ -149,7 +149,7 @@ func TestRefused(t *testing.T) {
 		{"--in A --out B --to x", `--to "x": use an IP address`},
 		{"--in A --out B --to-mac x", `--to-mac "x": use a MAC address`},
 		{"--in A --out B --to 10.0.0.1 --ipv6", "10.0.0.1 is an IPv4 address, and --ipv6 asks for IPv6"},
-		{"--in A --out B --plot x.pdf", "--plot x.pdf: use a name that ends in .svg or .png"},
+		{"--in A --out B --plot x.gif", "--plot x.gif: use a name that ends in .svg, .pdf or .png"},
 		{"--in A --out B --hook xdp", `unknown hook "xdp": use auto, tcx, clsact`},
 		{"--in A --out B --loopback never", `unknown when "never": use first, only, none`},
 		{"--in A --loopback only", "--loopback only has no device: leave --in and --out out"},

@@ -126,11 +126,15 @@ func TestPlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, ok := token.(xml.CharData); ok {
-			words += string(c) + "\n"
+		if e, ok := token.(xml.StartElement); ok {
+			for _, a := range e.Attr {
+				if a.Name.Local == "aria-label" { // letters are outlines
+					words += a.Value + "\n"
+				}
+			}
 		}
 	}
-	for _, want := range []string{"Delay over size", "bytes of frame", "Share of packets", "64 bytes, 1kpps\n", "1518 bytes, 1kpps, reverse", "512 bytes, 1kpps, round"} {
+	for _, want := range []string{"Delay over size", "Frame (bytes)", "Share of packets", "64 bytes, 1kpps\n", "1518 bytes, 1kpps, reverse", "512 bytes, 1kpps, round"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("no %q in the drawing: %q", want, words)
 		}
