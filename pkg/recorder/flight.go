@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +38,7 @@ type flight struct {
 	conditions []*watch
 	windows    []window // by time; the last one may still be open
 	timeout    time.Duration
-	cursors    []cursor // of the polls of the last Before, oldest first
+	cursors    []cursor // of the polls within reach, oldest first
 	lastMet    map[*Condition]int64
 	triggers   uint64
 	unopened   error // why the directory could not be opened
@@ -99,15 +101,25 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// begin begins a poll.
-func (f *flight) begin(ring *answer.Ring) {
-	now := int64(clock.Monotonic())
-	f.cursors = append(f.cursors, cursor{now, ring.Maps.Cursor()})
-	for len(f.cursors) > 1 && f.cursors[1].at <= now-int64(f.Before)-int64(late) {
+// reach is how far back a window may begin that is still to come. What breaks a promise may lie its TIME back, and what a
+// packet shows that has expired the domain's timeout.
+func (f *flight) reach() int64 {
+	within := time.Duration(0)
+	for _, c := range f.On {
+		within = max(within, c.within)
+	}
+	return int64(f.Before + within + f.timeout + late)
+}
+
+// begin begins a poll, with the ring as it stands.
+func (f *flight) begin(now int64, pos uint64) {
+	reach := f.reach()
+	f.cursors = append(f.cursors, cursor{now, pos})
+	for len(f.cursors) > 1 && f.cursors[1].at <= now-reach {
 		f.cursors = f.cursors[1:]
 	}
-	// The last one is kept: packets that it has must not come twice.
-	for len(f.windows) > 1 && f.windows[0].until+int64(f.timeout+late) < now {
+	// Those are kept of which packets can be in a window that is still to come, and the last one: none may come twice.
+	for len(f.windows) > 1 && f.windows[0].until+int64(f.timeout)+reach < now {
 		f.windows = f.windows[1:]
 	}
 }
@@ -130,6 +142,10 @@ func (r *Recorder) trigger() error {
 	var all []met
 	for _, w := range r.flight.conditions {
 		all = append(all, w.met()...)
+		for _, note := range w.notes {
+			r.Say(w.Text + ": " + note)
+		}
+		w.notes = nil
 	}
 	slices.SortStableFunc(all, func(x, y met) int { return cmp.Compare(x.at, y.at) })
 	for i := range all {
@@ -183,11 +199,11 @@ func (r *Recorder) meet(m *met) error {
 	return r.failed
 }
 
-// isNew reports whether a condition was not met for its time before.
+// isNew reports whether a condition was not met for its time before. A promise is met only where it has held in between.
 func (f *flight) isNew(m *met) bool {
 	before, known := f.lastMet[m.of]
 	f.lastMet[m.of] = max(before, m.last)
-	return !known || m.at-before > int64(max(m.of.within, time.Second))
+	return !known || m.of.kind == promises || m.at-before > int64(max(m.of.within, time.Second))
 }
 
 // keepPast keeps what was handed out already of a window, and is of no window before: the ring still has it.
@@ -202,30 +218,50 @@ func (r *Recorder) keepPast(w window) {
 			r.keep(p)
 		}
 	})
-	if n := r.flight.overwritten(w.from, uint64(r.ring.Domain.Options.Slots)); n > 0 {
-		r.missed += n
-		r.Say(fmt.Sprintf("the ring has come round: up to %d packets of the time before are gone (more slots, or a shorter time before)", n))
+	n, earlier := r.flight.overwritten(w.from, uint64(r.ring.Domain.Options.Slots))
+	r.missed += n
+	const advice = " (more slots, or a shorter time before)"
+	switch {
+	case n > 0 && earlier:
+		r.Say(fmt.Sprintf("the ring has come round: up to %d packets of the time before are gone, and maybe more from before the recorder began"+advice, n))
+	case n > 0:
+		r.Say(fmt.Sprintf("the ring has come round: up to %d packets of the time before are gone"+advice, n))
+	case earlier:
+		r.Say("the ring has come round: packets from before the recorder began may be gone" + advice)
 	}
 }
 
 // overwritten is how many packets that were sent from some time on the ring does not have any more, at most: positions
-// of which some may not have been used.
-func (f *flight) overwritten(from int64, slots uint64) uint64 {
-	now := f.cursors[len(f.cursors)-1].pos
-	begin := f.cursors[0].pos
-	for _, c := range f.cursors {
-		if c.at > from {
-			break
+// of which some may not have been used. Of the time of windows packets were kept as they ended. earlier: there may be
+// more, from before the oldest poll.
+func (f *flight) overwritten(from int64, slots uint64) (n uint64, earlier bool) {
+	last := f.cursors[len(f.cursors)-1].pos
+	if last <= slots {
+		return 0, false
+	}
+	gone := last - slots
+	count := func(from, until int64) {
+		if begin, end := f.posAt(from), min(f.posAt(until), gone); begin < end {
+			n += end - begin
 		}
-		begin = c.pos
+		earlier = earlier || from < f.cursors[0].at
 	}
-	if n := len(f.windows); n > 0 && f.windows[n-1].until >= from {
-		return 0 // of that time packets were kept as they ended
+	for _, w := range f.windows {
+		if w.from > from {
+			count(from, w.from)
+		}
+		from = max(from, w.until)
 	}
-	if now-begin <= slots {
-		return 0
+	if from < f.cursors[len(f.cursors)-1].at {
+		count(from, math.MaxInt64)
 	}
-	return now - slots - begin
+	return n, earlier
+}
+
+// posAt is where the ring was at a time, or at the last poll before it. Before the oldest one it is not known.
+func (f *flight) posAt(at int64) uint64 {
+	after := sort.Search(len(f.cursors), func(i int) bool { return f.cursors[i].at > at })
+	return f.cursors[max(after-1, 0)].pos
 }
 
 // finish finishes the segment when the last window has ended, so that it can be read.

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/assertion"
@@ -25,6 +27,10 @@ const mostPromises = 64
 // windowTrials is how many windows of a promise are open at once. Each packet counts in all of them, so the work for a
 // packet is bounded; and a promise is judged so many times in each TIME.
 const windowTrials = 4
+
+// mostOfFlows bounds what the windows of a file's promises keep of flows together: packets of no_reordering, and ways of
+// flows of balance. Each of them takes some 350 bytes.
+const mostOfFlows = 1 << 16
 
 // promise is an assertion of a file, and the packets that it is about.
 type promise struct {
@@ -43,6 +49,9 @@ func (p *parser) promises(c *Condition) error {
 	p.rest = p.rest[at:]
 	if err := p.in(c); err != nil {
 		return err
+	}
+	if least := windowTrials * every; c.within < least { // a window begins with each look at the ring
+		return fault.Usage.Errorf("%v: use %v at least: packets are looked at every %v", c.within, least, every)
 	}
 	text, err := readFile(name)
 	if err != nil {
@@ -133,9 +142,11 @@ type judged struct {
 	promise
 	trials []trial // by begin
 	fails  bool    // it was broken when it was judged last
+	told   bool    // that there is no room for it
 }
 
-// trial is a promise in one window: of the packets whose end became known in it.
+// trial is a promise in one window: of the packets whose end became known in it. It ends with the look at the ring that
+// is due when TIME has passed.
 type trial struct {
 	*assertion.Trial
 	begin int64 // CLOCK_MONOTONIC
@@ -168,22 +179,55 @@ func (w *watch) judge() {
 	for i := range w.judged {
 		j := &w.judged[i]
 		for len(j.trials) > 0 && j.trials[0].begin+int64(w.within) <= now {
-			w.judgeOne(j, &j.trials[0])
+			w.judgeOne(j, &j.trials[0], now)
+			j.trials[0].Free()
 			j.trials = slices.Delete(j.trials, 0, 1)
 		}
-		if n := len(j.trials); n == 0 || now-j.trials[n-1].begin >= int64(w.within)/windowTrials {
-			j.trials = append(j.trials, trial{assertion.New(j.assertion), now, math.MaxInt64})
+		if w.ending {
+			continue
 		}
+		if n := len(j.trials); n == 0 || now-j.trials[n-1].begin >= int64(w.within)/windowTrials {
+			j.trials = append(j.trials, trial{assertion.NewUnsorted(j.assertion, w.room), now, math.MaxInt64})
+		}
+	}
+	if w.ending {
+		w.judgeLast(now)
 	}
 }
 
-func (w *watch) judgeOne(j *judged, t *trial) {
+// judgeLast judges promises of the time that is left when the recorder ends, which is shorter than TIME: those that no
+// packet after it could mend.
+func (w *watch) judgeLast(now int64) {
+	var names []string
+	first := now
+	for i := range w.judged {
+		j := &w.judged[i]
+		switch {
+		case len(j.trials) == 0:
+		case j.assertion.IsFinal():
+			w.judgeOne(j, &j.trials[0], now)
+		case !j.fails:
+			names, first = append(names, strconv.Quote(j.assertion.Name)), min(first, j.trials[0].begin)
+		}
+	}
+	if len(names) > 0 {
+		took := time.Duration(now - first).Round(time.Millisecond)
+		w.notes = append(w.notes, fmt.Sprintf("the last %v are too short to judge %s", took, strings.Join(names, ", ")))
+	}
+}
+
+// judgeOne judges a promise in a window that has ended.
+func (w *watch) judgeOne(j *judged, t *trial, now int64) {
 	r := t.Result(func() string { return "" })
+	if r.Undecided && t.IsOver() && !j.told {
+		j.told = true
+		w.notes = append(w.notes, fmt.Sprintf("%q (line %d) cannot be judged: there are too many packets or flows in %v, select fewer", r.Name, r.Line, w.within))
+	}
 	before := j.fails
 	j.fails = r.Verdict == assertion.Fails && !r.Undecided
 	if before || !j.fails {
 		return
 	}
 	value := fmt.Sprintf("%q (line %d) is broken: %s, promised: %s", r.Name, r.Line, r.Measured, r.Promised)
-	w.seen = append(w.seen, met{j.of, min(t.begin, t.first), t.begin + int64(w.within), value})
+	w.seen = append(w.seen, met{j.of, min(t.begin, t.first), now, value})
 }

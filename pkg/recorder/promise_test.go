@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/answer/assertion"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/packet"
 )
@@ -139,15 +140,97 @@ func TestPromiseErrors(t *testing.T) {
 		many += fmt.Sprintf("- {name: n%d, no_loss: true}\n", i)
 	}
 	for text, want := range map[string]string{
-		"assert":                `use "assert FILE in TIME"`,
-		"assert x.yaml":         `use "assert FILE in TIME"`,
-		"assert in 1s":          `use "assert FILE in TIME"`,
-		"assert x.yaml in 0s":   `"0s": use a time`,
-		"assert /nowhere in 1s": "open /nowhere: no such file",
+		"assert":                                  `use "assert FILE in TIME"`,
+		"assert x.yaml":                           `use "assert FILE in TIME"`,
+		"assert in 1s":                            `use "assert FILE in TIME"`,
+		"assert x.yaml in 0s":                     `"0s": use a time`,
+		"assert x.yaml in 399ms":                  "399ms: use 400ms at least",
+		"assert /nowhere in 1s":                   "open /nowhere: no such file",
 		"assert " + promising(t, many) + " in 1s": "has 65 assertions: a flight recorder watches 64 at most",
 	} {
 		if c, err := ParseCondition(text, network()); c != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// Packets are held against a promise in the order in which they become known, and judged in that in which they were sent.
+func TestPromiseOfOrder(t *testing.T) {
+	const text = "assertions: [{name: order, no_reordering: true}]"
+	known := func(want int, all ...*packet.Packet) {
+		t.Helper()
+		w, now := holding(t, text)
+		for _, p := range all {
+			w.add(p)
+		}
+		if got := pass(w, now, 1000, nothing); len(got) != want {
+			t.Errorf("met %d times, want %d: %+v", len(got), want, got)
+		}
+	}
+	known(0, sent(500*ms, 0, ms), sent(0, 0, 100*ms))                     // a slow one is known after a late one
+	known(1, sent(500*ms, 0, ms), sent(20*ms, 0, ms), sent(0, 0, 100*ms)) // it is behind the second one
+}
+
+// What promises of a file keep of flows has one bound. One that cannot be judged is not broken, which is told once.
+func TestPromisesBounded(t *testing.T) {
+	w, now := holding(t, "assertions:\n- {name: order, no_reordering: true}\n- {name: fair, balance: {}}\n")
+	w.room = assertion.NewRoom(100)
+	for i := range w.judged {
+		w.judged[i].trials = nil
+	}
+	w.judge()
+	if got := pass(w, now, 2000, func(at int64) (list []*packet.Packet) {
+		for port := range uint16(10) {
+			p := sent(at, 0, ms)
+			p.SrcPort = port + uint16(at/ms)
+			list = append(list, p)
+		}
+		return list
+	}); len(got) > 0 {
+		t.Errorf("met %+v", got)
+	}
+	if text := strings.Join(w.notes, "\n"); len(w.notes) != 2 || !strings.Contains(text, `"order" (line 2) cannot be judged: `) || !strings.Contains(text, `"fair" (line 3) cannot`) {
+		t.Errorf("it says %q", w.notes)
+	}
+	pass(w, now, 3000, nothing)
+	if got := pass(w, now, 4000, func(at int64) []*packet.Packet {
+		late, other := sent(at, 0, ms), sent(at, 0, ms)
+		late.LatencyNs = 5 * ms
+		other.T0++
+		return []*packet.Packet{late, other}
+	}); len(got) != 1 || !strings.Contains(got[0].value, "reordered") {
+		t.Errorf("there is room again: met %+v", got)
+	}
+}
+
+// When the recorder ends, promises are judged of the time that is left, unless packets after it could have mended them.
+func TestLastPromises(t *testing.T) {
+	w, now := holding(t, `assertions:
+- {name: all arrive, no_loss: true}
+- {name: most arrive, loss: {below: 1 %}}
+- {name: few, packets: {at_most: 3}}
+- {name: many, packets: {at_least: 3000}}
+- {name: fast, latency: {max: 1s}}
+`)
+	if got := pass(w, now, 300, bad); len(got) > 0 {
+		t.Fatalf("met before TIME has passed: %+v", got)
+	}
+	w.ending = true
+	got := w.met()
+	if len(got) != 2 || !strings.Contains(got[0].value+got[1].value, "all arrive") || !strings.Contains(got[0].value+got[1].value, "few") || got[0].last != *now {
+		t.Errorf("met %+v", got)
+	}
+	if len(w.notes) != 1 || w.notes[0] != `the last 300ms are too short to judge "most arrive", "many"` {
+		t.Errorf("it says %q", w.notes)
+	}
+}
+
+// A window ends when the recorder looks, and the packets up to then are those that broke the promise.
+func TestPromiseUntil(t *testing.T) {
+	w, now := holding(t, "assertions: [{name: all arrive, no_loss: true}]")
+	*now = 470 * ms
+	w.add(lost(465*ms, 3))
+	if got := w.met(); len(got) != 1 || got[0].last != *now {
+		t.Errorf("met %+v, want until %d", got, *now)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -145,13 +146,18 @@ func (r *Recorder) Run(ctx context.Context) error {
 // last takes what has ended up to now.
 func (r *Recorder) last() error {
 	r.follower.AsItStands()
+	if r.flight != nil {
+		for _, w := range r.flight.conditions {
+			w.ending = true
+		}
+	}
 	return r.poll()
 }
 
 // poll takes what has ended.
 func (r *Recorder) poll() error {
 	if r.flight != nil {
-		r.flight.begin(r.ring)
+		r.flight.begin(int64(clock.Monotonic()), r.ring.Maps.Cursor())
 	}
 	err := r.follower.Poll(func(p *packet.Packet) error {
 		if r.flight == nil || r.flight.take(p) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/assertion"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -42,6 +43,9 @@ type watch struct {
 
 	judged  []judged           // promises
 	records *backpack.Recorder // what they are held against
+	room    *assertion.Room    // for what they keep of flows
+	ending  bool               // no packet comes after those that it has
+	notes   []string           // what there is to say, beside what was met
 	now     func() int64       // CLOCK_MONOTONIC
 }
 
@@ -69,7 +73,7 @@ const growth = 1.01
 func newWatch(c *Condition, of *backpack.Decoder) *watch {
 	w := &watch{Condition: c, of: of, parts: make(map[int64]part), paths: make(map[flow]uint64), seed: maphash.MakeSeed()}
 	w.now = func() int64 { return int64(clock.Monotonic()) }
-	w.records = backpack.NewRecorder(of, false)
+	w.records, w.room = backpack.NewRecorder(of, false), assertion.NewRoom(mostOfFlows)
 	for _, p := range c.promises {
 		w.judged = append(w.judged, judged{promise: p})
 	}

@@ -27,6 +27,7 @@ func watching(t *testing.T, text string) *watch {
 // sent is a packet h1 > r-1 > h2 that was sent at a time, and was in r-1's queue and on the link behind it so long.
 func sent(at, queue, link int64) *packet.Packet {
 	p := &packet.Packet{T0: uint64(at), State: record.Delivered, Segs: 1, HasTuple: true, Proto: record.ProtoUDP, LastNs: 1000 + queue + link}
+	p.LatencyNs = p.LastNs
 	p.Hops = []packet.Hop{
 		{Node: 1, In: packet.NoPort, Out: 1, InNs: packet.NoTime, OutNs: 0, DequeueNs: packet.NoTime},
 		{Node: 2, In: 2, Out: 3, InNs: 500, OutNs: 1000, DequeueNs: 1000 + queue},

@@ -105,6 +105,19 @@ func (a *Assertion) checks() (list []string) {
 // Check is the name of what the assertion checks.
 func (a *Assertion) Check() string { return a.checks()[0] }
 
+// IsFinal reports whether no further packet can mend what is broken.
+func (a *Assertion) IsFinal() bool {
+	switch {
+	case a.Loss != nil:
+		return a.Loss.Below == nil
+	case a.Latency != nil:
+		return !slices.ContainsFunc(a.Latency.bounds(), func(b bound) bool { return b.share < 1 })
+	case a.Packets != nil:
+		return a.Packets.AtLeast == nil
+	}
+	return a.Balance == nil && a.Rate == nil
+}
+
 // bound is one of a latency.
 type bound struct {
 	name  string

@@ -3,6 +3,7 @@
 package assertion
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,19 +11,15 @@ import (
 	"github.com/vnetradar/radar/pkg/words"
 )
 
-// mostKept bounds what a measure keeps of flows: packets that can still be overtaken, or ways of flows.
-const mostKept = 1 << 18
-
 // leastSweep is how many packets pass at least until flows are forgotten of which no packet can be overtaken.
 const leastSweep = 1024
 
 // orderMeasure looks for packets that arrive behind one of their flow that was sent later (RFC 4737, 3.3).
 type orderMeasure struct {
+	*share              // of arrivals
 	flows               map[string][]arrival
-	kept                int // arrivals
 	untilSweep          int
 	arrived, misordered uint64
-	over                uint64 // packets for which there was no room
 	worst               worst
 }
 
@@ -33,18 +30,21 @@ type arrival struct {
 	id       string
 }
 
-func newOrderMeasure() *orderMeasure {
-	return &orderMeasure{flows: make(map[string][]arrival), untilSweep: leastSweep}
+func newOrderMeasure(of *share) *orderMeasure {
+	return &orderMeasure{share: of, flows: make(map[string][]arrival), untilSweep: leastSweep}
 }
 
 func (m *orderMeasure) add(r *record.Record) {
 	if !arrived(r) || r.LatencyNs == nil {
 		return
 	}
-	m.arrived += uint64(r.Segs)
-	key, now := flowOf(r), arrival{r.TNs + *r.LatencyNs, r.TNs, r.Segs, r.ID}
+	m.take(flowOf(r), arrival{r.TNs + *r.LatencyNs, r.TNs, r.Segs, r.ID})
+}
+
+// take takes the next packet that was sent.
+func (m *orderMeasure) take(key string, now arrival) {
+	m.arrived += uint64(now.segs)
 	list := m.flows[key]
-	m.kept -= len(list)
 	for n := len(list); n > 0 && list[n-1].at > now.at; n-- {
 		late := list[n-1]
 		m.misordered += uint64(late.segs)
@@ -52,16 +52,14 @@ func (m *orderMeasure) add(r *record.Record) {
 			return fmt.Sprintf("arrived %s after %s, which was sent %s later", words.Duration(float64(late.at-now.at)), now.id, words.Duration(float64(now.sent-late.sent)))
 		})
 		list = list[:n-1]
+		m.give(1)
 	}
-	if m.kept+len(list) < mostKept {
+	if m.fits(now.segs) {
 		list = append(list, now)
-	} else {
-		m.over += uint64(r.Segs)
 	}
 	m.keep(key, list, now.sent)
 	if m.untilSweep--; m.untilSweep <= 0 {
 		for key, list := range m.flows {
-			m.kept -= len(list)
 			m.keep(key, list, now.sent)
 		}
 		m.untilSweep = max(leastSweep, m.kept)
@@ -72,11 +70,12 @@ func (m *orderMeasure) add(r *record.Record) {
 func (m *orderMeasure) keep(key string, list []arrival, sent int64) {
 	i := slices.IndexFunc(list, func(a arrival) bool { return a.at > sent })
 	if i < 0 {
+		m.give(len(list))
 		delete(m.flows, key)
 		return
 	}
 	m.flows[key] = list[i:]
-	m.kept += len(list) - i
+	m.give(i)
 }
 
 // flowOf names the flow of a packet, one direction.
@@ -100,4 +99,32 @@ func (m *orderMeasure) judge(to *Result) {
 		to.Verdict, to.Undecided = Fails, m.misordered == 0
 		to.Cause = fmt.Sprintf("for %s there was no room: %d others were on their way at once, select fewer", packets(m.over), mostKept)
 	}
+}
+
+// unsortedMeasure is orderMeasure for packets that come in another order than they were sent. It keeps all of them.
+type unsortedMeasure struct {
+	*share
+	flows map[string][]arrival
+}
+
+func (m *unsortedMeasure) add(r *record.Record) {
+	if !arrived(r) || r.LatencyNs == nil || !m.fits(r.Segs) {
+		return
+	}
+	key := flowOf(r)
+	m.flows[key] = append(m.flows[key], arrival{r.TNs + *r.LatencyNs, r.TNs, r.Segs, r.ID})
+}
+
+func (m *unsortedMeasure) judge(to *Result) {
+	sorted := newOrderMeasure(newShare())
+	for key, list := range m.flows {
+		slices.SortStableFunc(list, func(a, b arrival) int { return cmp.Compare(a.sent, b.sent) })
+		for _, a := range list {
+			sorted.take(key, a)
+		}
+		delete(sorted.flows, key) // the next flow begins at another time
+		sorted.give(sorted.kept)
+	}
+	sorted.over = m.over
+	sorted.judge(to)
 }

@@ -26,6 +26,7 @@ func within(p *Prefix, addr string) bool {
 
 // pathMeasure compares the nodes that packets visit. One of its lists is there.
 type pathMeasure struct {
+	*share               // of paths: beyond it they are not told apart
 	path, crosses, never []string
 	asked, against       uint64 // packets
 	incomplete           uint64
@@ -42,7 +43,9 @@ func (m *pathMeasure) add(r *record.Record) {
 	if m.paths == nil {
 		m.paths = make(map[string]uint64)
 	}
-	m.paths[text] += uint64(r.Segs)
+	if m.paths[text] > 0 || m.fits(0) {
+		m.paths[text] += uint64(r.Segs)
+	}
 	if m.holds(r) {
 		if m.never != nil && r.Truncated {
 			m.incomplete += uint64(r.Segs)
@@ -92,26 +95,23 @@ func (m *pathMeasure) judge(to *Result) {
 
 // balanceMeasure counts by which way each flow goes.
 type balanceMeasure struct {
-	of    Balance
-	flows map[string]map[string]uint64 // packets by way, by flow
-	first map[string]string            // a packet's ID by way
-	kept  int                          // ways of flows
-	over  uint64                       // packets of those for which there was no room
+	*share // of ways of flows
+	of     Balance
+	flows  map[string]map[string]uint64 // packets by way, by flow
+	first  map[string]string            // a packet's ID by way
 }
 
-func newBalanceMeasure(b *Balance) *balanceMeasure {
-	return &balanceMeasure{of: *b, flows: make(map[string]map[string]uint64), first: make(map[string]string)}
+func newBalanceMeasure(b *Balance, of *share) *balanceMeasure {
+	return &balanceMeasure{share: of, of: *b, flows: make(map[string]map[string]uint64), first: make(map[string]string)}
 }
 
 func (m *balanceMeasure) add(r *record.Record) {
 	for _, way := range m.waysOf(r) {
 		flow := flowOf(r)
 		if m.flows[flow][way] == 0 {
-			if m.kept >= mostKept {
-				m.over += uint64(r.Segs)
+			if !m.fits(r.Segs) {
 				continue
 			}
-			m.kept++
 		}
 		if m.flows[flow] == nil {
 			m.flows[flow] = make(map[string]uint64)

@@ -51,19 +51,32 @@ type Trial struct {
 	of      *Assertion
 	measure measure
 	packets uint64
+	share   *share
 }
 
 // measure is one check against packets.
 type measure interface {
-	// add takes a packet that has ended; the sooner it was sent, the earlier.
+	// add takes a packet that has ended; the sooner it was sent, the earlier. In a trial of NewUnsorted any may be next.
 	add(r *record.Record)
 	// judge fills in what was promised and measured, and the verdict.
 	judge(to *Result)
 }
 
 // New makes a Trial of an assertion that Read has read.
-func New(a *Assertion) *Trial {
-	t := &Trial{of: a}
+func New(a *Assertion) *Trial { return newTrial(a, newShare()) }
+
+// NewUnsorted is New for packets that come in another order than they were sent. What it keeps of flows is in the room
+// until Free.
+func NewUnsorted(a *Assertion, in *Room) *Trial {
+	t := newTrial(a, &share{of: in})
+	if a.NoReordering != nil {
+		t.measure = &unsortedMeasure{share: t.share, flows: make(map[string][]arrival)}
+	}
+	return t
+}
+
+func newTrial(a *Assertion, of *share) *Trial {
+	t := &Trial{of: a, share: of}
 	switch {
 	case a.NoLoss != nil:
 		t.measure = &lossMeasure{of: Loss{AtMost: new(Number)}}
@@ -72,17 +85,17 @@ func New(a *Assertion) *Trial {
 	case a.Latency != nil:
 		t.measure = newLatencyMeasure(a.Latency)
 	case a.Path != nil:
-		t.measure = &pathMeasure{path: a.Path}
+		t.measure = &pathMeasure{share: of, path: a.Path}
 	case a.Crosses != nil:
-		t.measure = &pathMeasure{crosses: a.Crosses}
+		t.measure = &pathMeasure{share: of, crosses: a.Crosses}
 	case a.NeverCrosses != nil:
-		t.measure = &pathMeasure{never: a.NeverCrosses}
+		t.measure = &pathMeasure{share: of, never: a.NeverCrosses}
 	case a.Balance != nil:
-		t.measure = newBalanceMeasure(a.Balance)
+		t.measure = newBalanceMeasure(a.Balance, of)
 	case a.NAT != nil:
 		t.measure = &natMeasure{of: *a.NAT}
 	case a.NoReordering != nil:
-		t.measure = newOrderMeasure()
+		t.measure = newOrderMeasure(of)
 	case a.Rate != nil:
 		t.measure = &rateMeasure{of: *a.Rate}
 	default:
@@ -99,6 +112,12 @@ func (t *Trial) Add(r *record.Record) {
 	t.packets += uint64(r.Segs)
 	t.measure.add(r)
 }
+
+// Free gives back the room of what is kept. The trial is at its end.
+func (t *Trial) Free() { t.share.give(t.share.kept) }
+
+// IsOver reports whether there was no room for a packet: it may be why the result is undecided.
+func (t *Trial) IsOver() bool { return t.share.over > 0 }
 
 // Result is the verdict. why says what is known of why no packet was selected.
 func (t *Trial) Result(why func() string) Result {

@@ -221,3 +221,48 @@ func TestUnknown(t *testing.T) {
 		t.Errorf("the path: %+v", r)
 	}
 }
+
+// Packets that come in another order than they were sent are judged as those that come in order. Trials share a room, and
+// give it back.
+func TestUnsorted(t *testing.T) {
+	f, err := Read("f.yaml", []byte("assertions:\n- {name: a, no_reordering: true}\n- {name: b, balance: {}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := func() string { return "" }
+	for _, c := range []struct {
+		packets   []record.Record
+		reordered float64
+	}{
+		{[]record.Record{took(500, 5), took(0, 100)}, 0},                 // a slow one is known after a late one
+		{[]record.Record{took(500, 5), took(20, 1), took(0, 100)}, 1},    // a late one had made it forget the first
+		{[]record.Record{took(20, 1), took(0, 100), took(10, 200)}, 2},   // both are behind the last one
+		{[]record.Record{took(0, 100), took(10, 200), took(20, 300)}, 0}, // none is
+	} {
+		room := NewRoom(8)
+		trial := NewUnsorted(&f.Assertions[0], room)
+		for i := range c.packets {
+			trial.Add(&c.packets[i])
+		}
+		if r := trial.Result(why); r.Values["reordered"] != c.reordered || r.Undecided {
+			t.Errorf("%+v, want %v reordered", r, c.reordered)
+		}
+		if trial.Free(); room.free != 8 {
+			t.Errorf("%d places are free, want 8", room.free)
+		}
+	}
+	room := NewRoom(8)
+	order, balance := NewUnsorted(&f.Assertions[0], room), NewUnsorted(&f.Assertions[1], room)
+	for port := range 6 {
+		r := took(int64(port)*10, 5)
+		r.Sport, r.Dport = &port, &port
+		order.Add(&r)
+		balance.Add(&r)
+	}
+	if room.free != 0 || !order.IsOver() || !balance.IsOver() || !order.Result(why).Undecided || !balance.Result(why).Undecided {
+		t.Errorf("%d places are free, %+v, %+v", room.free, order.Result(why), balance.Result(why))
+	}
+	if balance.Free(); room.free != 4 {
+		t.Errorf("%d places are free, want 4", room.free)
+	}
+}

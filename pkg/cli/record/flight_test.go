@@ -247,6 +247,28 @@ func TestFlightPromise(t *testing.T) {
 	}
 }
 
+// A run that ends within the TIME of a promise is judged by what packets after it could not mend, and the rest is told.
+func TestShortFlight(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.In("r1", "nft", dropRule)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	file := filepath.Join(t.TempDir(), "lab.yaml")
+	if err := os.WriteFile(file, []byte("assertions:\n- {name: all arrive, no_loss: true}\n- {name: most arrive, loss: {below: 1 %}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "flight")
+	cmd, said := recorderOf(w, "waiting for: assert ", "-w", dir, "--on", "assert "+file+" in 1h", "--before", "1s", "--after", "1s")
+	burst(w, "5")
+	w.Settled(w.Status().Totals.Measured)
+	clitest.Interrupt(t, cmd)
+	if events := triggers(w, dir); len(events) != 1 || !strings.HasPrefix(fmt.Sprint(events[0].Fields["value"]), `"all arrive" (line 2) is broken: 5 of `) {
+		t.Errorf("events: %+v\n%s", events, said())
+	}
+	if lost := w.Packets("--last", "0", "--state", "lost", "-r", dir); len(lost) != 5 || !strings.Contains(said(), ` are too short to judge "most arrive"`) {
+		t.Errorf("%d lost packets are kept, want 5\n%s", len(lost), said())
+	}
+}
+
 // A recorder in the background finds the file, wherever it runs.
 func TestAttachedFlight(t *testing.T) {
 	w := clitest.NewWorld(t)

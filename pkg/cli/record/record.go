@@ -60,7 +60,8 @@ whose times overlap make one recording longer. A condition is one of
   path change                       a flow takes another path than its packet before
   assert FILE in TIME               a promise of FILE (radar assert), held against the
                                     packets that ended in any TIME, begins to be broken;
-                                    one that has too few packets to be judged is not
+                                    one that has too few packets to be judged is not;
+                                    TIME is 400ms at least
 
 Packets count that EXPRESSION matches. A loss that nobody reports is known when the
 packet has expired (attach --timeout).`
