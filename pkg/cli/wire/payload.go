@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,9 +120,10 @@ func (c *payloadCapture) say(k *kit.Kit, file *File) error {
 	if c == nil {
 		return nil
 	}
+	err := c.Detach()
 	c.Drain() // what is left belongs to nobody
-	n, err := c.Counts()
-	if err != nil {
+	n, more := c.Counts()
+	if err = errors.Join(err, more); err != nil {
 		return err
 	}
 	s := file.Stats()
