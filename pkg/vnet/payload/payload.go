@@ -57,6 +57,7 @@ type Counts struct {
 	NoIdentity uint64 // nothing said which packet of the domain they are, or they are none
 	RingFull   uint64
 	Unreadable uint64
+	Crowded    uint64 // taken, but dropped for later ones, as too much waited for records
 	Unclaimed  uint64 // taken, but no record asked for them
 }
 
@@ -300,7 +301,7 @@ func (c *Capture) Counts() (Counts, error) {
 	return Counts{
 		Taken: n[bpfobj.PayloadRdrPayloadCountRDR_PC_TAKEN], NoIdentity: n[bpfobj.PayloadRdrPayloadCountRDR_PC_NO_IDENTITY],
 		RingFull: n[bpfobj.PayloadRdrPayloadCountRDR_PC_RING_FULL], Unreadable: n[bpfobj.PayloadRdrPayloadCountRDR_PC_UNREADABLE],
-		Unclaimed: c.store.left(),
+		Crowded: c.store.crowded, Unclaimed: c.store.left(),
 	}, c.err
 }
 
