@@ -104,6 +104,29 @@ static __always_inline __u32 transport_hdr(const struct packet *p)
 }
 
 /*
+ * Whose bits and keys may be found here: those that the domain's program expects (expect_in() of
+ * tc.bpf.c, expect_out() of inside.h), or what that program has just put there. What comes by a
+ * bridge's member has its bits or key from there. A call makes one verifier state of four.
+ */
+GLOBAL __u32 expect_here(__u32 flags, __u32 where)
+{
+	if (!(where & RDR_PAYLOAD_OUT))
+		return flags & (RDR_PF_SOURCE_IN | RDR_PF_BRIDGE_PORT) ? EXPECT_LIVE : EXPECT_OURS;
+	if (!(where & RDR_PAYLOAD_BEFORE) || flags & RDR_PF_BRIDGE_PORT || carries_header(flags))
+		return EXPECT_OURS;
+	return EXPECT_COPIES;
+}
+
+/* r: what was found on the wire for a packet of that flow. Returns r; 0 if that is another packet,
+ * as the domain's program has it. (A call makes one verifier state of many.) */
+GLOBAL __u64 sift_here(__u64 r, __u32 expect, __u32 flow)
+{
+	bool by_bits = r >> FOUND_BY_BITS_SHIFT & 1;
+
+	return expect == EXPECT_LIVE && by_bits && is_other_flow(r, flow) ? 0 : r;
+}
+
+/*
  * Finds p's slot. Behind the domain's program a packet that has come in has a mark, and one that
  * leaves by a link has bits or a key. Before it, it is the other way round.
  */
@@ -111,7 +134,7 @@ static __always_inline __u64 found_here(struct __sk_buff *skb, const struct pack
 					const struct rdr_port *port, __u32 where, __u64 now)
 {
 	bool out = where & RDR_PAYLOAD_OUT, before = where & RDR_PAYLOAD_BEFORE;
-	__u32 mark = skb->mark;
+	__u32 mark = skb->mark, expect;
 	struct wire w;
 	__u64 r;
 
@@ -120,9 +143,10 @@ static __always_inline __u64 found_here(struct __sk_buff *skb, const struct pack
 		if (r)
 			return r;
 	}
-	w = pack_wire(p, port->flags, EXPECT_OURS);
-	return found_packed(&w, p, port->flags, EXPECT_OURS, out && before && skb->ingress_ifindex,
-			    now);
+	expect = expect_here(port->flags, where);
+	w = pack_wire(p, port->flags, expect);
+	r = found_packed(&w, p, port->flags, expect, out && before && skb->ingress_ifindex, now);
+	return sift_here(r, expect, flow_hash(p));
 }
 
 /* Hands over n bytes from off on. A call makes one verifier state of many. */

@@ -212,3 +212,38 @@ func TestPayloadCounts(t *testing.T) {
 		t.Errorf("%d entries after the ring buffer was read", len(heads))
 	}
 }
+
+// TestPayloadOfOthers: where a packet looks like one of ours and the domain's program refuses it, no payload is taken for
+// ours; and ours have theirs.
+func TestPayloadOfOthers(t *testing.T) {
+	c := config{carry: "header"}
+	d := newDomain(t, c)
+	p := newPayload(d, c, 1000, 0)
+	taken := func(name string, where, port uint32, f frame, want bool) {
+		t.Helper()
+		p.pass(where, port, f)
+		if heads, _ := p.captured(); (len(heads) == 1) != want {
+			t.Errorf("%s: %d entries, want one: %v", name, len(heads), want)
+		}
+	}
+	orig := packet(t, "udp-64")
+	w := d.send(frame{data: orig})
+	other := bytes.Clone(w.data)
+	other[etherHeader+20] ^= 1 // its source port
+	fixSum(other, etherHeader)
+	taken("ours on a link", before, r1In, d.link(w, 0), true)
+	taken("another flow's at an edge", before, r1Edge, frame{data: other}, false)
+	taken("another flow's at a bridge's member", behindIn, member, frame{data: other}, false)
+	taken("what was sourced at a bridge's member", behindIn, member, d.ingress(member, frame{data: other}), true)
+	d.deliver(w, 0)
+	taken("a late copy on a link", before, r1In, d.link(w, 0), true)
+	taken("one that has arrived, at an edge", before, r1Edge, d.link(w, 0), false)
+
+	c = config{}
+	d = newDomain(t, c)
+	p = newPayload(d, c, 1000, 0)
+	w = d.send(frame{data: orig})
+	taken("ours without a mark, at an edge", goesOut|before, r1Edge, d.link(w, 0), true)
+	d.deliver(w, 0)
+	taken("one that has arrived, without a mark, at an edge", goesOut|before, r1Edge, d.link(w, 0), false)
+}

@@ -71,7 +71,7 @@ func Follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, q Query, path st
 		fmt.Fprintf(k.Stderr, "radar: capturing domain %s%s, Ctrl-C ends\n", ring.Domain.Name, payload.where())
 	}
 	err = follow(ctx, k, ring, follower, q.Count, file, payload)
-	if err = errors.Join(err, file.Close(), payload.say(k, file)); err != nil && !errors.Is(err, syscall.EPIPE) {
+	if err = errors.Join(err, file.Close(), payload.say(k, file, q.Quiet)); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
 	if !q.Quiet {

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func (q *PayloadQuery) open(k *kit.Kit, d *domain.Domain) (*payloadCapture, erro
 	if q == nil {
 		return nil, nil
 	}
-	if err := q.At.check(d, q.flag); err != nil {
+	if err := q.At.check(attached(d), q.flag); err != nil {
 		return nil, err
 	}
 	c, err := payload.Open(d, payload.Options{Len: q.Len, At: q.At.Have})
@@ -82,6 +83,15 @@ func (q *PayloadQuery) open(k *kit.Kit, d *domain.Domain) (*payloadCapture, erro
 		fmt.Fprintf(k.Stderr, "radar: no payload of %s: what leaves the domain there needs TCX (Linux 6.6, attach --hook tcx)\n", strings.Join(c.Without, ", "))
 	}
 	return &payloadCapture{c, q.Len}, nil
+}
+
+// attached is d without the nodes that have no ports: those that were detached stay listed for the packets that they had.
+func attached(d *domain.Domain) *domain.Domain {
+	now := *d
+	now.Nodes = slices.DeleteFunc(slices.Clone(d.Nodes), func(n domain.Node) bool {
+		return !slices.ContainsFunc(d.Ports, func(p domain.Port) bool { return p.Node == n.ID && !p.Removed })
+	})
+	return &now
 }
 
 func (c *payloadCapture) close() {
@@ -114,18 +124,28 @@ func (c *payloadCapture) take(pos uint64) (list []pcapng.Payload) {
 	return list
 }
 
-// say says what became of payload.
-func (c *payloadCapture) say(k *kit.Kit, file *File) error {
+// say says what became of payload; quiet: only what is missing.
+func (c *payloadCapture) say(k *kit.Kit, file *File, quiet bool) error {
 	if c == nil {
 		return nil
 	}
+	err := c.Detach()
 	c.Drain() // what is left belongs to nobody
-	n, err := c.Counts()
-	if err != nil {
+	n, more := c.Counts()
+	if err = errors.Join(err, more); err != nil {
 		return err
 	}
-	s := file.Stats()
-	fmt.Fprintf(k.Stderr, "radar: payload in %d frames, missing in %d\n", s.Payload, s.NoPayload)
+	for _, line := range payloadLines(file.Stats(), n, quiet) {
+		fmt.Fprintf(k.Stderr, "radar: %s\n", line)
+	}
+	return nil
+}
+
+func payloadLines(s pcapng.Stats, n payload.Counts, quiet bool) (lines []string) {
+	if quiet && s.NoPayload == 0 {
+		return nil
+	}
+	lines = append(lines, fmt.Sprintf("payload in %d frames, missing in %d", s.Payload, s.NoPayload))
 	for _, cause := range []struct {
 		n    uint64
 		text string
@@ -133,11 +153,12 @@ func (c *payloadCapture) say(k *kit.Kit, file *File) error {
 		{n.NoIdentity, "are not measured, or nothing tells which packet they are"},
 		{n.RingFull, "came while the ring buffer was full"},
 		{n.Unreadable, "could not be read"},
+		{n.Crowded, "gave way to later ones, as 64 MiB waited for records"},
 		{n.Unclaimed, "belong to packets that are not in the capture"},
 	} {
 		if cause.n > 0 {
-			fmt.Fprintf(k.Stderr, "radar: of the packets at these ports %d %s\n", cause.n, cause.text)
+			lines = append(lines, fmt.Sprintf("of the packets at these ports %d %s", cause.n, cause.text))
 		}
 	}
-	return nil
+	return lines
 }

@@ -15,10 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/sink/pcapng"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/payload"
 )
 
 // begin opens a capture.
@@ -166,6 +171,49 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%d packets, want 2", got)
 	}
 	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPayloadLines: quiet says only what is missing, and each cause has its own line.
+func TestPayloadLines(t *testing.T) {
+	n := payload.Counts{Taken: 9, NoIdentity: 1, RingFull: 2, Unreadable: 3, Crowded: 4, Unclaimed: 5}
+	for _, c := range []struct {
+		stats pcapng.Stats
+		n     payload.Counts
+		quiet bool
+		want  []string
+	}{
+		{pcapng.Stats{Payload: 9}, payload.Counts{Taken: 9}, false, []string{"payload in 9 frames, missing in 0"}},
+		{pcapng.Stats{Payload: 9}, n, true, nil},
+		{pcapng.Stats{Payload: 9, NoPayload: 7}, n, true, []string{
+			"payload in 9 frames, missing in 7",
+			"of the packets at these ports 1 are not measured, or nothing tells which packet they are",
+			"of the packets at these ports 2 came while the ring buffer was full",
+			"of the packets at these ports 3 could not be read",
+			"of the packets at these ports 4 gave way to later ones, as 64 MiB waited for records",
+			"of the packets at these ports 5 belong to packets that are not in the capture",
+		}},
+	} {
+		if diff := cmp.Diff(c.want, payloadLines(c.stats, c.n, c.quiet)); diff != "" {
+			t.Errorf("quiet %v: %s", c.quiet, diff)
+		}
+	}
+}
+
+// TestPayloadAtDetached: a node that has been detached has no ports to capture payload at, though its packets can be had.
+func TestPayloadAtDetached(t *testing.T) {
+	d := &domain.Domain{
+		Name: "x", Nodes: []domain.Node{{ID: 1, Name: "a"}, {ID: 2, Name: "gone", Removed: true}, {ID: 3, Name: "bare"}},
+		Ports: []domain.Port{{ID: 1, Node: 1, Name: "eth0"}, {ID: 2, Node: 2, Name: "eth0", Removed: true}, {ID: 3, Node: 3, Name: "eth0", Removed: true}},
+	}
+	for _, name := range []string{"gone", "bare", "gone/eth0"} {
+		q := &PayloadQuery{Len: 1, At: Ports{"a", name}, flag: "--payload-at"}
+		if c, err := q.open(kit.New(nil, io.Discard, io.Discard), d); c != nil || !errors.Is(err, fault.Usage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (Ports{"a", "gone", "bare"}).Check(d); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -104,4 +105,45 @@ func TestForgedPayload(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A writer holds 64 MiB of frames at most, whatever their payload is, and no buffers of payload once they are written.
+func TestPayloadMemory(t *testing.T) {
+	const size, most = 16384, 64 << 20
+	var written counter
+	w, err := pcapng.New(&written, pcapng.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := 0
+	p := pcapng.Payload{Data: make([]byte, size), Header: 8, Length: size, Node: "h1", Port: "e0", Out: true}
+	for range 3 * most / 2 / size {
+		if err := w.Add(two("udp", 4, 20+size), []pcapng.Payload{p}); err != nil {
+			t.Fatal(err)
+		}
+		if added += size; added-int(written) > most {
+			t.Fatalf("%d bytes of payload added, %d bytes written", added, written)
+		}
+	}
+	if written == 0 || w.Stats().Late > 0 {
+		t.Errorf("%d bytes written, %+v", written, w.Stats())
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > most/2 {
+		t.Errorf("%d bytes in use after all has been written", m.HeapAlloc)
+	}
+	runtime.KeepAlive(w)
+}
+
+// counter counts what is written.
+type counter int
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }

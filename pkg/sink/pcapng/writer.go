@@ -13,8 +13,11 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// mostHeld is how many frames wait for earlier ones: some 60 MB.
-const mostHeld = 1 << 17
+// mostHeld is how many bytes of frames wait for earlier ones: about 100,000 without payload.
+const mostHeld = 1 << 26
+
+// mostKept is how long the buffer of a frame without payload is. Only such ones are used again.
+const mostKept = 1 << 11
 
 // Options say what is written, and how.
 type Options struct {
@@ -56,6 +59,7 @@ type Writer struct {
 	comment *commenter
 	held    frames
 	free    []*frame
+	bytes   int // of the buffers of both
 	serial  uint64
 	written int64 // time of the last frame
 	head    []byte
@@ -132,10 +136,19 @@ func (p *Writer) Add(r *record.Record, payload []Payload) error {
 			p.stats.Lost += uint64(max(r.Segs, 1))
 		}
 	}
-	for len(p.held) > mostHeld {
-		p.writeFirst()
-	}
+	p.limit()
 	return p.err
+}
+
+// limit keeps to mostHeld.
+func (p *Writer) limit() {
+	for p.bytes > mostHeld {
+		if len(p.free) > 0 {
+			p.bytes -= cap(p.frame().block)
+		} else {
+			p.writeFirst()
+		}
+	}
 }
 
 // hold makes a frame.
@@ -165,7 +178,9 @@ func (p *Writer) hold(r *record.Record, s *sight, id uint64, payload *Payload) e
 		block.flags = flagsOutbound
 	}
 	f := p.frame()
+	p.bytes -= cap(f.block)
 	f.at, f.serial, f.block = s.at, p.serial, block.append(f.block[:0])
+	p.bytes += cap(f.block)
 	p.serial++
 	heap.Push(&p.held, f)
 	return nil
@@ -191,6 +206,10 @@ func (p *Writer) writeFirst() {
 	_ = p.writeHead()
 	p.put(f.block)
 	p.stats.Frames++
+	if cap(f.block) > mostKept {
+		p.bytes -= cap(f.block)
+		return
+	}
 	p.free = append(p.free, f)
 }
 
@@ -207,6 +226,7 @@ type frame struct {
 func (p *Writer) frame() *frame {
 	if n := len(p.free); n > 0 {
 		f := p.free[n-1]
+		p.free[n-1] = nil
 		p.free = p.free[:n-1]
 		return f
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -56,6 +57,7 @@ type Counts struct {
 	NoIdentity uint64 // nothing said which packet of the domain they are, or they are none
 	RingFull   uint64
 	Unreadable uint64
+	Crowded    uint64 // taken, but dropped for later ones, as too much waited for records
 	Unclaimed  uint64 // taken, but no record asked for them
 }
 
@@ -221,32 +223,38 @@ func (c *Capture) drain() {
 	}
 }
 
-// Drain takes what has been captured up to now out of the ring buffer, so that Take has it.
+// Drain takes what has been captured up to now out of the ring buffer, so that Take has it. What comes meanwhile is left
+// there: programs never wait, so the ring buffer may never be seen empty.
 func (c *Capture) Drain() {
-	for more := true; more; {
+	for bytes := c.reader.AvailableBytes(); bytes > 0; {
 		c.mu.Lock()
-		more = c.read(atOnce)
+		bytes = c.read(atOnce, bytes)
 		c.mu.Unlock()
 	}
 }
 
-// read takes so many entries out of the ring buffer, and reports whether there may be more. The caller holds mu.
-func (c *Capture) read(most int) (more bool) {
+// read takes so many entries, or bytes, out of the ring buffer, and returns how many bytes are left of these. The caller
+// holds mu.
+func (c *Capture) read(most, bytes int) (left int) {
 	now := time.Now()
 	c.store.trim(now)
-	for range most {
+	for ; most > 0 && bytes > 0; most-- {
 		err := c.reader.ReadInto(&c.record)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return false
+			return 0
 		}
 		if err != nil {
 			c.err = err
-			return false
+			return 0
 		}
+		bytes -= sizeInRing(len(c.record.RawSample))
 		c.take(c.record.RawSample, now)
 	}
-	return true
+	return bytes
 }
+
+// sizeInRing is what an entry of n bytes takes in the ring buffer: it has a header, and begins at 64 bits.
+func sizeInRing(n int) int { return unix.BPF_RINGBUF_HDR_SZ + (n+7)&^7 }
 
 // take keeps an entry of the ring buffer.
 func (c *Capture) take(b []byte, now time.Time) {
@@ -293,8 +301,18 @@ func (c *Capture) Counts() (Counts, error) {
 	return Counts{
 		Taken: n[bpfobj.PayloadRdrPayloadCountRDR_PC_TAKEN], NoIdentity: n[bpfobj.PayloadRdrPayloadCountRDR_PC_NO_IDENTITY],
 		RingFull: n[bpfobj.PayloadRdrPayloadCountRDR_PC_RING_FULL], Unreadable: n[bpfobj.PayloadRdrPayloadCountRDR_PC_UNREADABLE],
-		Unclaimed: c.store.left(),
+		Crowded: c.store.crowded, Unclaimed: c.store.left(),
 	}, c.err
+}
+
+// Detach takes the program off: nothing more is captured. What has been captured, and the counts, stay until Close.
+func (c *Capture) Detach() error {
+	var errs []error
+	for _, l := range c.links {
+		errs = append(errs, l.Close())
+	}
+	c.links = nil
+	return errors.Join(errs...)
 }
 
 // Close takes the program off. Counts are gone then. A second call does nothing.
@@ -303,10 +321,7 @@ func (c *Capture) Close() error {
 		return nil
 	}
 	c.closed = true
-	var errs []error
-	for _, l := range c.links {
-		errs = append(errs, l.Close())
-	}
+	errs := []error{c.Detach()}
 	close(c.stop)
 	c.ended.Wait()
 	if c.reader != nil {

@@ -38,7 +38,8 @@ type store struct {
 	of        map[uint64][]entry
 	order     []waiting // some of them may be taken already
 	bytes     int
-	unclaimed uint64 // entries that were dropped
+	unclaimed uint64 // entries that were dropped because of their age
+	crowded   uint64 // because of mostBytes
 }
 
 func newStore(mostBytes int, mostAge time.Duration) *store {
@@ -58,7 +59,12 @@ func (s *store) add(pos uint64, e entry, now time.Time) {
 func (s *store) trim(now time.Time) {
 	n := 0
 	for n < len(s.order) && (s.bytes > s.mostBytes || now.Sub(s.order[n].at) > s.mostAge || len(s.of[s.order[n].pos]) == 0) {
-		s.unclaimed += uint64(len(s.take(s.order[n].pos)))
+		dropped := uint64(len(s.take(s.order[n].pos)))
+		if now.Sub(s.order[n].at) > s.mostAge {
+			s.unclaimed += dropped
+		} else {
+			s.crowded += dropped
+		}
 		n++
 	}
 	s.order = s.order[n:]
