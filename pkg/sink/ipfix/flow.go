@@ -18,7 +18,7 @@ type key struct {
 	fragment, hasPorts, hasICMP bool
 	nat                         bool
 	node, in, out               uint32
-	path                        uint64 // of all interfaces on the way up to here
+	path                        uint64 // of all nodes and interfaces on the way up to here
 }
 
 // endReason is why a flow record ends (IANA, flowEndReason).

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,44 @@ func TestFlowsEnd(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("postcards: %s", diff)
+	}
+}
+
+// What is lost is dropped at the hop of its loss, wherever that is among hops without an order; where no hop is it, no
+// record has it. Ways through nodes whose interfaces have no numbers are different ones.
+func TestPlaces(t *testing.T) {
+	reported := func(loss string, nodes ...string) *record.Record {
+		r := sent(0, 1000)
+		r.Source, r.Hops = record.INT, nil
+		for _, node := range nodes {
+			r.Hops = append(r.Hops, record.Hop{Node: node, InPort: "1", Prev: ptr(-1)})
+		}
+		r.Unordered, r.State, r.Loss = true, record.Lost, &record.Loss{Node: loss, At: record.AtNode, Reason: "ACL"}
+		return r
+	}
+	way := func(mid string) *record.Record {
+		r := sent(0, 1000)
+		r.Source, r.Hops = record.INT, []record.Hop{{Node: "s1"}, {Node: mid}, {Node: "s4"}}
+		return r
+	}
+	const rest = " dropped, 0s to 0s, 0 to 0 ns, sum 0, reason 4"
+	for name, c := range map[string]struct {
+		postcards bool
+		packets   []*record.Record
+		want      []string
+	}{
+		"passport":           {false, []*record.Record{reported("s1", "s1", "s2", "s3")}, []string{"s1 1 packets 1" + rest}},
+		"postcards":          {true, []*record.Record{reported("s1", "s1", "s2", "s3")}, []string{"s1 1 packets 1" + rest, "s2 1 packets 0" + rest, "s3 1 packets 0" + rest}},
+		"elsewhere":          {false, []*record.Record{reported("s9", "s1", "s2")}, []string{"s2 1 packets 0" + rest}},
+		"other ways":         {false, []*record.Record{way("s2"), way("s3"), way("s2")}, []string{" 2 packets 0" + rest, " 1 packets 0" + rest}},
+		"postcards, no port": {true, []*record.Record{way("s2"), way("s3")}, []string{" 2 packets 0" + rest, " 1 packets 0" + rest, " 1 packets 0" + rest, " 1 packets 0" + rest, " 1 packets 0" + rest}},
+	} {
+		got, _ := ended(Options{MostFlows: 10, Postcards: c.postcards}, c.packets...)
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
