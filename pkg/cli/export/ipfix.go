@@ -184,6 +184,9 @@ func (x *flowExport) begin(d *domain.Domain, history bool) (err error) {
 	if f.transport.Value == overUDP && f.file == "" {
 		o.Templates = f.templates
 	}
+	if !history {
+		o.Settle = settle
+	}
 	x.pacer = newPacer(f.rate)
 	x.exporter = ipfix.New(o, portsOf(d), x.send)
 	return x.printStart()
@@ -218,12 +221,12 @@ func (x *flowExport) add(r *record.Record) {
 	x.exporter.Add(r)
 }
 
-// settle is how long a packet may be under way before it is known how it ended: flows are not ended sooner.
+// settle is how long a packet may be under way before it is known how it ended: live, flows are not ended sooner.
 const settle = 3 * time.Second
 
 func (x *flowExport) advance(unixNs int64) {
 	x.renew()
-	x.exporter.Advance(unixNs - int64(settle))
+	x.exporter.Advance(unixNs)
 }
 
 // renew tells everything anew where the connection is a new one.

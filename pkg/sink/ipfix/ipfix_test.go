@@ -142,6 +142,66 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Live, packets that were lost come later than younger ones of other flows: their flow waits for them.
+func TestSettles(t *testing.T) {
+	for settle, want := range map[time.Duration]int{0: 10, 3 * time.Second: 1} {
+		e := New(Options{MostFlows: 100, Active: time.Minute, Idle: time.Second, Settle: settle, MostBytes: 1400, Now: time.Now}, nil, func([]byte, int) {})
+		var late, packets int
+		e.cache.expired = func(f *flow) {
+			if f.key.dport == 99 {
+				late++
+				packets += int(f.packets)
+			}
+		}
+		for i := range 10 {
+			now := 3*time.Second + time.Duration(i)*100*time.Millisecond
+			e.Add(sent(now, 1000))
+			r := sent(now-2*time.Second, 1000)
+			r.Dport = ptr(99)
+			e.Add(r)
+		}
+		e.Advance(start + int64(4*time.Second))
+		if settle > 0 && late > 0 {
+			t.Errorf("%d records before all packets have settled", late)
+		}
+		e.Advance(start + int64(time.Minute))
+		if late != want || packets != 10 {
+			t.Errorf("settle %v: %d records with %d packets, want %d", settle, late, packets, want)
+		}
+	}
+}
+
+// No message is longer than it may be, whatever it ends with.
+func TestMostBytes(t *testing.T) {
+	for _, most := range []int{1402, 1422, 1471, 1472} {
+		messages := 0
+		e := New(Options{Active: time.Minute, Idle: time.Second, MostFlows: 10_000, MostBytes: most, Now: time.Now}, nil, func(b []byte, _ int) {
+			messages++
+			checkMessage(t, b, most)
+		})
+		for i := range 5000 {
+			r := sent(0, 1000)
+			r.Sport = ptr(i)
+			if i%3 == 0 {
+				r.Proto, r.Sport, r.Dport, r.ICMPType, r.ICMPCode, r.ICMPID = "icmp", nil, nil, ptr(8), ptr(0), ptr(i)
+			}
+			if i%7 == 0 {
+				r.Hops[1].Port = fmt.Sprint("e", i)
+			}
+			if i%2 == 0 {
+				for n := range r.Hops {
+					r.Hops[n].Node += fmt.Sprint(strings.Repeat("x", i%37), i%500)
+				}
+			}
+			e.Add(r)
+		}
+		e.Flush()
+		if messages < 100 {
+			t.Errorf("%d messages", messages)
+		}
+	}
+}
+
 // checkMessage demands the form of a message.
 func checkMessage(t *testing.T, b []byte, most int) {
 	t.Helper()

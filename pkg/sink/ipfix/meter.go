@@ -36,6 +36,7 @@ type Options struct {
 	Name         string // of the domain
 	Postcards    bool   // a record of each node of the way, else one of its end
 	Active, Idle time.Duration
+	Settle       time.Duration // packets come up to so much later than younger ones: flows wait for them
 	MostFlows    int
 	MostBytes    int           // of a message
 	Templates    time.Duration // they are sent again after so long; 0: never
@@ -58,7 +59,7 @@ func New(o Options, ports []Port, out func(message []byte, flows int)) *Exporter
 		e.Messages++
 		out(b, flows)
 	}}
-	e.cache = newCache(o.MostFlows, o.Active, o.Idle, e.expired)
+	e.cache = newCache(&e.o, e.expired)
 	return e
 }
 
