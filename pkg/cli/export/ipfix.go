@@ -5,6 +5,7 @@ package export
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,6 +135,9 @@ func runIPFIX(k *kit.Kit, cmd *cobra.Command, f *ipfixOptions, args []string) er
 	defer stop()
 	history := asksHistory(cmd, f.Given())
 	x := &flowExport{feed: feed{Kit: k, ctx: ctx}, options: f}
+	var endPace context.CancelFunc
+	x.pace, endPace = outlasting(ctx, flushWithin)
+	defer endPace()
 	x.isOwn, x.take, x.polled, x.changed = x.own, x.add, x.advance, func(d *domain.Domain) { x.exporter.SetPorts(portsOf(d)) }
 	begin := func(d *domain.Domain) error { return x.begin(d, history) }
 	if history {
@@ -141,12 +145,33 @@ func runIPFIX(k *kit.Kit, cmd *cobra.Command, f *ipfixOptions, args []string) er
 	} else {
 		err = x.live(s, begin)
 	}
-	if x.exporter == nil {
+	if err == nil && history && f.file != "" && ctx.Err() != nil {
+		err = fmt.Errorf("--file %s: interrupted before it was whole", f.file)
+	}
+	if x.exporter == nil || f.file != "" && err != nil {
 		return errors.Join(err, x.closeWay(false))
 	}
 	x.exporter.Flush()
-	err = errors.Join(err, x.closeWay(err == nil))
-	return errors.Join(err, x.printEnd())
+	if err == nil {
+		err = x.way.failure()
+	}
+	return errors.Join(err, x.closeWay(true), x.printEnd())
+}
+
+// flushWithin is how long --rate may hold up the end after Ctrl-C.
+const flushWithin = 10 * time.Second
+
+// outlasting ends so long after ctx.
+func outlasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		kit.Wait(longer, d)
+		end()
+	})
+	return longer, func() {
+		stop()
+		end()
+	}
 }
 
 // flowExport is an export of flow records at work.
@@ -156,7 +181,8 @@ type flowExport struct {
 	exporter *ipfix.Exporter
 	way      way
 	pacer    pacer
-	stopped  uint64 // flow records that waited for --rate at the end
+	pace     context.Context // how long that may wait
+	stopped  uint64          // flow records that waited for --rate at the end
 }
 
 // way is how messages go.
@@ -168,6 +194,8 @@ type way interface {
 	own(r *record.Record) bool
 	mostBytes() int
 	counts() *wayCounts
+	// failure is why the export has failed, though some of it may have gone.
+	failure() error
 	close(whole bool) error
 }
 
@@ -237,7 +265,7 @@ func (x *flowExport) renew() {
 }
 
 func (x *flowExport) send(b []byte, flows int) {
-	if !x.pacer.wait(x.ctx) && x.pacer.gap > 0 {
+	if !x.pacer.wait(x.pace) {
 		x.stopped += uint64(flows)
 		return
 	}
