@@ -281,6 +281,9 @@ func portsOf(d *domain.Domain) (list []ipfix.Port) {
 	for _, removed := range []bool{true, false} {
 		for i := range d.Ports {
 			p := &d.Ports[i]
+			if vm := d.VMByID(p.VM); p.Removed == removed && vm != nil { // a tap is its machine's port, too
+				list = append(list, ipfix.Port{Number: uint32(p.ID) + 1, NodeNumber: uint32(p.VM), Node: vm.Name, Name: p.Name})
+			}
 			if n := d.NodeByID(p.Node); p.Removed == removed && n != nil {
 				list = append(list, ipfix.Port{Number: uint32(p.ID) + 1, NodeNumber: uint32(p.Node), Node: n.Name, Name: p.Name})
 			}
