@@ -23,6 +23,34 @@ func (r *Record) PrevOf(i int) int {
 	return i - 1
 }
 
+// LossHop returns the index of the hop at which the packet was lost; -1: none is known, or each copy has its own (Losses).
+// In an ordered packet it is the last visit of the loss's node. In another one any hop can be it, and the port tells visits
+// of one node apart.
+func (r *Record) LossHop() int {
+	if r.Loss == nil || len(r.Losses) > 0 {
+		return -1
+	}
+	at := -1
+	for i := len(r.Hops) - 1; i >= 0; i-- {
+		h := &r.Hops[i]
+		switch {
+		case h.Node != r.Loss.Node:
+		case !r.Unordered:
+			return i
+		case at >= 0 && h.Node == unknownNode: // two nodes without a name are different ones
+			return -1
+		case h.Node != unknownNode && r.Loss.Port != "" && (h.Port == r.Loss.Port || h.InPort == r.Loss.Port):
+			return i
+		case at < 0:
+			at = i
+		}
+	}
+	return at
+}
+
+// unknownNode stands for a node whose name is not known.
+const unknownNode = "?"
+
 // SameAs returns the earlier hop of which hop i is another copy, -1 if it is none.
 func (r *Record) SameAs(i int) int {
 	h := &r.Hops[i]

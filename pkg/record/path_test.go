@@ -32,3 +32,28 @@ func TestPathText(t *testing.T) {
 		}
 	}
 }
+
+// A loss is at the hop that its node and its port name; of ordered packets it is the last visit.
+func TestLossHop(t *testing.T) {
+	hops := []record.Hop{{Node: "s1", InPort: "1", Port: "2"}, {Node: "s2"}, {Node: "s1", InPort: "3", Port: "4"}, {Node: "?"}}
+	at := func(node, port string) *record.Loss { return &record.Loss{Node: node, Port: port} }
+	for name, c := range map[string]struct {
+		r    record.Record
+		want int
+	}{
+		"none":              {record.Record{Hops: hops}, -1},
+		"no hops":           {record.Record{Loss: at("s1", "")}, -1},
+		"elsewhere":         {record.Record{Hops: hops, Loss: at("s9", "")}, -1},
+		"the last visit":    {record.Record{Hops: hops, Loss: at("s1", "2")}, 2},
+		"by port":           {record.Record{Hops: hops, Unordered: true, Loss: at("s1", "2")}, 0},
+		"by port in":        {record.Record{Hops: hops, Unordered: true, Loss: at("s1", "3")}, 2},
+		"any":               {record.Record{Hops: hops, Unordered: true, Loss: at("s2", "9")}, 1},
+		"one without name":  {record.Record{Hops: hops, Unordered: true, Loss: at("?", "")}, 3},
+		"two without names": {record.Record{Hops: []record.Hop{{Node: "?"}, {Node: "?"}}, Unordered: true, Loss: at("?", "")}, -1},
+		"of each copy":      {record.Record{Hops: hops, Loss: at("s1", ""), Losses: []record.BranchLoss{{Hop: 2}}}, -1},
+	} {
+		if got := c.r.LossHop(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

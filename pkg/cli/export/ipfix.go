@@ -5,6 +5,7 @@ package export
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,6 +135,9 @@ func runIPFIX(k *kit.Kit, cmd *cobra.Command, f *ipfixOptions, args []string) er
 	defer stop()
 	history := asksHistory(cmd, f.Given())
 	x := &flowExport{feed: feed{Kit: k, ctx: ctx}, options: f}
+	var endPace context.CancelFunc
+	x.pace, endPace = outlasting(ctx, flushWithin)
+	defer endPace()
 	x.isOwn, x.take, x.polled, x.changed = x.own, x.add, x.advance, func(d *domain.Domain) { x.exporter.SetPorts(portsOf(d)) }
 	begin := func(d *domain.Domain) error { return x.begin(d, history) }
 	if history {
@@ -141,12 +145,33 @@ func runIPFIX(k *kit.Kit, cmd *cobra.Command, f *ipfixOptions, args []string) er
 	} else {
 		err = x.live(s, begin)
 	}
-	if x.exporter == nil {
+	if err == nil && history && f.file != "" && ctx.Err() != nil {
+		err = fmt.Errorf("--file %s: interrupted before it was whole", f.file)
+	}
+	if x.exporter == nil || f.file != "" && err != nil {
 		return errors.Join(err, x.closeWay(false))
 	}
 	x.exporter.Flush()
-	err = errors.Join(err, x.closeWay(err == nil))
-	return errors.Join(err, x.printEnd())
+	if err == nil {
+		err = x.way.failure()
+	}
+	return errors.Join(err, x.closeWay(true), x.printEnd())
+}
+
+// flushWithin is how long --rate may hold up the end after Ctrl-C.
+const flushWithin = 10 * time.Second
+
+// outlasting ends so long after ctx.
+func outlasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		kit.Wait(longer, d)
+		end()
+	})
+	return longer, func() {
+		stop()
+		end()
+	}
 }
 
 // flowExport is an export of flow records at work.
@@ -156,7 +181,8 @@ type flowExport struct {
 	exporter *ipfix.Exporter
 	way      way
 	pacer    pacer
-	stopped  uint64 // flow records that waited for --rate at the end
+	pace     context.Context // how long that may wait
+	stopped  uint64          // flow records that waited for --rate at the end
 }
 
 // way is how messages go.
@@ -168,6 +194,8 @@ type way interface {
 	own(r *record.Record) bool
 	mostBytes() int
 	counts() *wayCounts
+	// failure is why the export has failed, though some of it may have gone.
+	failure() error
 	close(whole bool) error
 }
 
@@ -183,6 +211,9 @@ func (x *flowExport) begin(d *domain.Domain, history bool) (err error) {
 	}
 	if f.transport.Value == overUDP && f.file == "" {
 		o.Templates = f.templates
+	}
+	if !history {
+		o.Settle = settle
 	}
 	x.pacer = newPacer(f.rate)
 	x.exporter = ipfix.New(o, portsOf(d), x.send)
@@ -218,12 +249,12 @@ func (x *flowExport) add(r *record.Record) {
 	x.exporter.Add(r)
 }
 
-// settle is how long a packet may be under way before it is known how it ended: flows are not ended sooner.
+// settle is how long a packet may be under way before it is known how it ended: live, flows are not ended sooner.
 const settle = 3 * time.Second
 
 func (x *flowExport) advance(unixNs int64) {
 	x.renew()
-	x.exporter.Advance(unixNs - int64(settle))
+	x.exporter.Advance(unixNs)
 }
 
 // renew tells everything anew where the connection is a new one.
@@ -234,7 +265,7 @@ func (x *flowExport) renew() {
 }
 
 func (x *flowExport) send(b []byte, flows int) {
-	if !x.pacer.wait(x.ctx) && x.pacer.gap > 0 {
+	if !x.pacer.wait(x.pace) {
 		x.stopped += uint64(flows)
 		return
 	}
@@ -250,6 +281,9 @@ func portsOf(d *domain.Domain) (list []ipfix.Port) {
 	for _, removed := range []bool{true, false} {
 		for i := range d.Ports {
 			p := &d.Ports[i]
+			if vm := d.VMByID(p.VM); p.Removed == removed && vm != nil { // a tap is its machine's port, too
+				list = append(list, ipfix.Port{Number: uint32(p.ID) + 1, NodeNumber: uint32(p.VM), Node: vm.Name, Name: p.Name})
+			}
 			if n := d.NodeByID(p.Node); p.Removed == removed && n != nil {
 				list = append(list, ipfix.Port{Number: uint32(p.ID) + 1, NodeNumber: uint32(p.Node), Node: n.Name, Name: p.Name})
 			}

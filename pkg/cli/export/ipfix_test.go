@@ -3,12 +3,14 @@
 package export
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -116,6 +118,7 @@ func TestIPFIX(t *testing.T) {
 	cmd := exec.Command(w.self, "record", "-w", dir, "--history")
 	clitest.Await(t, cmd, "keeping packets")
 	clitest.Interrupt(w, cmd)
+	interruptedFile(t, dir)
 	for _, mode := range []string{modePassport, modePostcard} {
 		live := w.read("--mode", mode, "--last", "0")
 		recorded := w.read("--mode", mode, "-r", dir)
@@ -125,6 +128,22 @@ func TestIPFIX(t *testing.T) {
 		if mode == modePassport {
 			w.sameDelays(live)
 		}
+	}
+}
+
+// interruptedFile exports a recording to a file, with Ctrl-C at once: what was in the file stays.
+func interruptedFile(t *testing.T, recording string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "f.ipfix")
+	if err := os.WriteFile(file, []byte("whole"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var said strings.Builder
+	code := clitest.Run(ctx, []string{"export", "ipfix", "-r", recording, "--file", file}, strings.NewReader(""), io.Discard, &said)
+	if text, err := os.ReadFile(file); err != nil || string(text) != "whole" || code != kit.ExitFailure || !strings.Contains(said.String(), "interrupted before it was whole") {
+		t.Errorf("exit code %d, %s; the file has %d bytes, %v", code, said.String(), len(text), err)
 	}
 }
 
@@ -193,7 +212,7 @@ func (w *exportWorld) sameDelays(rows []string) {
 func TestIPFIXLive(t *testing.T) {
 	w := newExportWorld(t, "chain", map[string]string{"N": "1"})
 	told := w.nfcapd("9995")
-	cmd := w.within(w.net.Path("c"), w.self, "export", "ipfix", "--collector", "127.0.0.1:9995", "--idle-timeout", "1s", "icmp")
+	cmd := w.within(w.net.Path("c"), w.self, "export", "ipfix", "--collector", "127.0.0.1:9995", "--idle-timeout", "1m", "--rate", "1000", "icmp")
 	clitest.Await(t, cmd, "sending flow records (passport)")
 	said := saidBy(t, cmd)
 	w.Ping(10)
@@ -267,7 +286,7 @@ func TestIPFIXConnection(t *testing.T) {
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	conn.Close()
 	nstest.WaitFor(t, "the connection to break", func() bool { w.send([]byte("lost"), 2); return w.conn == nil })
-	w.send([]byte("lost"), 2)
+	nstest.WaitFor(t, "a try to fail", func() bool { w.send([]byte("lost"), 2); return w.Errors["connect: connection refused"] > 0 })
 	l = listen()
 	defer l.Close()
 	nstest.WaitFor(t, "another connection", func() bool { w.send([]byte("stale"), 3); return w.conn != nil })

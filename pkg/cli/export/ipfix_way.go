@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +52,14 @@ func (c *wayCounts) failed(err error) {
 		c.Errors = make(map[string]uint64)
 	}
 	c.Errors[err.Error()]++
+}
+
+// failure is that nothing went.
+func (c *wayCounts) failure() error {
+	if c.Lost == 0 || c.Sent > 0 {
+		return nil
+	}
+	return fmt.Errorf("%s took no flow record", c.To)
 }
 
 // line says it.
@@ -135,6 +145,7 @@ func (w *udpWay) mostBytes() int            { return w.most }
 func (w *udpWay) renew() bool               { return false }
 func (w *udpWay) own(r *record.Record) bool { return w.isOwn(r) }
 func (w *udpWay) close(bool) error          { return w.Close() }
+func (w *udpWay) failure() error            { return w.counts().failure() }
 
 func (w *udpWay) send(b []byte, flows int) {
 	before := w.Counts().Failed
@@ -161,47 +172,105 @@ const (
 // tcpWay sends messages by a connection, and connects again.
 type tcpWay struct {
 	ctx     context.Context
+	stop    context.CancelFunc
 	to      netip.AddrPort
-	conn    net.Conn // nil: there is none
+	conn    net.Conn      // nil: there is none
+	gone    chan struct{} // closed: the collector has ended the connection
+	trying  chan dialed   // nil: nobody connects
 	next    time.Time
 	patient bool // what there is waits for the collector; what comes does not
+	gaveUp  bool // what there is has waited for long enough
 	fresh   bool
 	stale   bool // the message under way is of an earlier session
 	wayCounts
 }
 
+// dialed is what became of a try to connect.
+type dialed struct {
+	conn net.Conn
+	err  error
+}
+
 func newTCPWay(ctx context.Context, name string, to netip.AddrPort, patient bool) (way, error) {
-	w := &tcpWay{ctx: ctx, to: to, patient: patient, wayCounts: wayCounts{To: name}}
-	if err := w.connect(); err != nil {
-		return nil, fmt.Errorf("no collector at %s: %w: start one there (nfcapd listens by UDP alone: --transport udp)", name, err)
+	w := &tcpWay{to: to, patient: patient, wayCounts: wayCounts{To: name}}
+	w.ctx, w.stop = context.WithCancel(ctx)
+	d := w.dial()
+	if d.err != nil {
+		w.stop()
+		return nil, fmt.Errorf("no collector at %s: %w: start one there (nfcapd listens by UDP alone: --transport udp)", name, d.err)
 	}
+	w.use(d.conn)
 	return w, nil
 }
 
-func (w *tcpWay) connect() (err error) {
-	d := net.Dialer{Timeout: connectWithin}
-	w.conn, err = d.DialContext(w.ctx, "tcp", w.to.String())
-	if err != nil {
-		w.conn = nil // an interface with a nil in it is none
-		if op, ok := errors.AsType[*net.OpError](err); ok {
-			err = op.Err
-		}
+func (w *tcpWay) dial() (d dialed) {
+	dialer := net.Dialer{Timeout: connectWithin}
+	conn, err := dialer.DialContext(w.ctx, "tcp", w.to.String())
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
 	}
-	return err
+	return dialed{conn, err}
+}
+
+// use takes a connection. Collectors say nothing: what reading waits for is the end.
+func (w *tcpWay) use(conn net.Conn) {
+	gone := make(chan struct{})
+	w.conn, w.gone = conn, gone
+	go func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, conn)
+	}()
 }
 
 func (w *tcpWay) mostBytes() int            { return 8 << 10 }
 func (w *tcpWay) own(r *record.Record) bool { return isOwnTCP(r, []netip.AddrPort{w.to}) }
 func (w *tcpWay) counts() *wayCounts        { return &w.wayCounts }
-func (w *tcpWay) renew() (fresh bool)       { fresh, w.fresh, w.stale = w.fresh, false, false; return fresh }
+
+func (w *tcpWay) renew() (fresh bool) {
+	w.look()
+	if w.conn == nil && !w.patient {
+		w.reconnect()
+	}
+	fresh, w.fresh, w.stale = w.fresh, false, false
+	return fresh
+}
+
 func (w *tcpWay) close(bool) error {
+	w.stop()
+	if w.trying != nil {
+		if d := <-w.trying; d.conn != nil {
+			_ = d.conn.Close()
+		}
+	}
 	if w.conn == nil {
 		return nil
 	}
 	return w.conn.Close()
 }
 
+// errGone is that a collector has ended the connection.
+var errGone = errors.New("the collector ended the connection")
+
+// look drops a connection that the collector has ended: the kernel would take one more message.
+func (w *tcpWay) look() {
+	if w.conn == nil {
+		return
+	}
+	select {
+	case <-w.gone:
+		w.drop(errGone)
+	default:
+	}
+}
+
+func (w *tcpWay) drop(err error) {
+	w.failed(err)
+	w.conn.Close()
+	w.conn = nil
+}
+
 func (w *tcpWay) send(b []byte, flows int) {
+	w.look()
 	if w.conn == nil {
 		w.reconnect()
 	}
@@ -214,36 +283,67 @@ func (w *tcpWay) send(b []byte, flows int) {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err
 		}
-		w.failed(err)
+		w.drop(err)
 		w.lose(1, flows)
-		w.conn.Close()
-		w.conn = nil
 		w.reconnect()
 		return
 	}
 	w.took(flows)
 }
 
-// reconnect tries to connect: once in a while, or where there is time, for a while.
+// reconnect tries to connect: where there is time, for a while, else behind the back of who sends.
 func (w *tcpWay) reconnect() {
-	for range historyTries {
-		if time.Now().Before(w.next) {
-			if !w.patient || !kit.Wait(w.ctx, tryEvery) {
+	if !w.patient {
+		w.tryOn()
+		return
+	}
+	for try := 0; !w.gaveUp && w.ctx.Err() == nil; try++ {
+		switch {
+		case try == historyTries || w.Reconnects == historyTries: // who comes again and again is no collector
+			w.gaveUp = true
+		case try == 0 || kit.Wait(w.ctx, tryEvery):
+			if d := w.dial(); w.connected(d) {
 				return
 			}
 		}
-		w.next = time.Now().Add(tryEvery)
-		err := w.connect()
-		if err == nil {
-			w.Reconnects++
-			w.fresh, w.stale = true, true
-			return
-		}
-		w.failed(err)
-		if !w.patient {
-			return
-		}
 	}
+}
+
+// tryOn looks what became of the last try to connect, or begins another one.
+func (w *tcpWay) tryOn() {
+	if w.trying == nil {
+		if w.ctx.Err() != nil || time.Now().Before(w.next) {
+			return
+		}
+		result := make(chan dialed, 1)
+		w.trying = result
+		go func() { result <- w.dial() }()
+	}
+	select {
+	case d := <-w.trying:
+		w.trying, w.next = nil, time.Now().Add(tryEvery)
+		w.connected(d)
+	default:
+	}
+}
+
+// connected takes what became of a try to connect, and says whether there is a connection.
+func (w *tcpWay) connected(d dialed) bool {
+	if d.err != nil {
+		w.failed(d.err)
+		return false
+	}
+	w.Reconnects++
+	w.fresh, w.stale = true, true
+	w.use(d.conn)
+	return true
+}
+
+func (w *tcpWay) failure() error {
+	if w.gaveUp {
+		return fmt.Errorf("%s was gone, and did not come again", w.To)
+	}
+	return w.wayCounts.failure()
 }
 
 // fileWay writes messages one behind the other (RFC 5655).
@@ -255,15 +355,22 @@ type fileWay struct {
 	wayCounts
 }
 
+// newFileWay writes a file anew. What is none (a pipe, a device) is written as it is.
 func newFileWay(path string) (way, error) {
 	w := &fileWay{wayCounts: wayCounts{To: path}}
-	var err error
-	if info, statErr := os.Lstat(path); statErr != nil || info.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	_, linkErr := os.Readlink(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		w.out, err = os.OpenFile(path, os.O_WRONLY, 0)
+	case err != nil && linkErr == nil: // a link to nothing would be replaced itself
+	default:
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
 		if w.file, err = renameio.NewPendingFile(path, renameio.WithPermissions(0o644)); err == nil {
 			w.out = w.file.File
 		}
-	} else {
-		w.out, err = os.OpenFile(path, os.O_WRONLY, 0)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
@@ -276,6 +383,7 @@ func (w *fileWay) mostBytes() int          { return 8 << 10 }
 func (w *fileWay) own(*record.Record) bool { return false }
 func (w *fileWay) counts() *wayCounts      { return &w.wayCounts }
 func (w *fileWay) renew() bool             { return false }
+func (w *fileWay) failure() error          { return nil } // closing says it
 
 func (w *fileWay) send(b []byte, flows int) {
 	if _, err := w.w.Write(b); err != nil {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vnetradar/radar/pkg/sink/ipfix"
 	"github.com/vnetradar/radar/pkg/telemetry/export"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -30,5 +33,21 @@ func TestNetworkOf(t *testing.T) {
 	}
 	if a, b, c, d := n.Port("vm", 6, "tap0"), n.Port("h1", 1, "tap0"), n.Port("h1", 1, "eth0"), n.Port("h2", 3, "eth0"); a != 9 || b != 9 || c != 8 || d != 2 {
 		t.Errorf("ports %d, %d, %d, %d", a, b, c, d)
+	}
+}
+
+// Flow records have the same ports; the name of a tap is its node's.
+func TestPortsOf(t *testing.T) {
+	got := portsOf(&domain.Domain{
+		Nodes: []domain.Node{{ID: 1, Name: "h1"}},
+		VMs:   []domain.VM{{ID: 6, Name: "vm"}},
+		Ports: []domain.Port{{ID: 0, Node: 1, Name: "eth0"}, {ID: 1, Node: 1, Name: "tap0", VM: 6}, {ID: 2, Node: 1, Name: "eth0", Removed: true}},
+	})
+	want := []ipfix.Port{
+		{Number: 3, NodeNumber: 1, Node: "h1", Name: "eth0"}, {Number: 1, NodeNumber: 1, Node: "h1", Name: "eth0"},
+		{Number: 2, NodeNumber: 6, Node: "vm", Name: "tap0"}, {Number: 2, NodeNumber: 1, Node: "h1", Name: "tap0"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

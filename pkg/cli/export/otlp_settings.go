@@ -80,8 +80,12 @@ func (f *otlpOptions) collector(k *kit.Kit, cmd *cobra.Command, version string) 
 	if err == nil {
 		err = f.readHeaders(k, c)
 	}
-	if err == nil && secure {
+	switch {
+	case err != nil:
+	case secure:
 		c.TLS, err = f.readTLS(k)
+	case f.ca != "" || f.cert != "" || f.key != "":
+		err = fault.Usage.Errorf("--tls-ca, --tls-cert and --tls-key: %s is without TLS: use https", c.shown)
 	}
 	return c, err
 }

@@ -5,7 +5,6 @@ package ipfix
 import (
 	"math"
 	"net/netip"
-	"time"
 )
 
 // key is what packets of one flow record have in common.
@@ -18,7 +17,7 @@ type key struct {
 	fragment, hasPorts, hasICMP bool
 	nat                         bool
 	node, in, out               uint32
-	path                        uint64 // of all interfaces on the way up to here
+	path                        uint64 // of all nodes and interfaces on the way up to here
 }
 
 // endReason is why a flow record ends (IANA, flowEndReason).
@@ -92,17 +91,18 @@ type cache struct {
 	newest       *flow
 	most         int
 	active, idle int64
-	clock        int64 // the latest time of a packet
+	settle       int64 // packets come so much later than younger ones
+	clock        int64 // all packets up to here have come
 	expired      func(*flow)
 }
 
-func newCache(most int, active, idle time.Duration, expired func(*flow)) *cache {
-	return &cache{flows: make(map[key]*flow), most: most, active: int64(active), idle: int64(idle), expired: expired}
+func newCache(o *Options, expired func(*flow)) *cache {
+	return &cache{flows: make(map[key]*flow), most: o.MostFlows, active: int64(o.Active), idle: int64(o.Idle), settle: int64(o.Settle), expired: expired}
 }
 
-// advance ends the flows that have no packet up to a time.
+// advance ends the flows that have no packet up to a time, as far as packets of then have settled.
 func (c *cache) advance(unixNs int64) {
-	c.clock = max(c.clock, unixNs)
+	c.clock = max(c.clock, unixNs-c.settle)
 	for c.oldest != nil && c.oldest.last < c.clock-c.idle {
 		reason := idleTimeout
 		if c.oldest.closed {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,104 @@ func TestFlowsEnd(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("postcards: %s", diff)
+	}
+}
+
+// What is lost is dropped at the hop of its loss, wherever that is among hops without an order; where no hop is it, no
+// record has it. Ways through nodes whose interfaces have no numbers are different ones.
+func TestPlaces(t *testing.T) {
+	reported := func(loss string, nodes ...string) *record.Record {
+		r := sent(0, 1000)
+		r.Source, r.Hops = record.INT, nil
+		for _, node := range nodes {
+			r.Hops = append(r.Hops, record.Hop{Node: node, InPort: "1", Prev: ptr(-1)})
+		}
+		r.Unordered, r.State, r.Loss = true, record.Lost, &record.Loss{Node: loss, At: record.AtNode, Reason: "ACL"}
+		return r
+	}
+	way := func(mid string) *record.Record {
+		r := sent(0, 1000)
+		r.Source, r.Hops = record.INT, []record.Hop{{Node: "s1"}, {Node: mid}, {Node: "s4"}}
+		return r
+	}
+	const rest = " dropped, 0s to 0s, 0 to 0 ns, sum 0, reason 4"
+	for name, c := range map[string]struct {
+		postcards bool
+		packets   []*record.Record
+		want      []string
+	}{
+		"passport":           {false, []*record.Record{reported("s1", "s1", "s2", "s3")}, []string{"s1 1 packets 1" + rest}},
+		"postcards":          {true, []*record.Record{reported("s1", "s1", "s2", "s3")}, []string{"s1 1 packets 1" + rest, "s2 1 packets 0" + rest, "s3 1 packets 0" + rest}},
+		"elsewhere":          {false, []*record.Record{reported("s9", "s1", "s2")}, []string{"s2 1 packets 0" + rest}},
+		"other ways":         {false, []*record.Record{way("s2"), way("s3"), way("s2")}, []string{" 2 packets 0" + rest, " 1 packets 0" + rest}},
+		"postcards, no port": {true, []*record.Record{way("s2"), way("s3")}, []string{" 2 packets 0" + rest, " 1 packets 0" + rest, " 1 packets 0" + rest, " 1 packets 0" + rest, " 1 packets 0" + rest}},
+	} {
+		got, _ := ended(Options{MostFlows: 10, Postcards: c.postcards}, c.packets...)
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Live, packets that were lost come later than younger ones of other flows: their flow waits for them.
+func TestSettles(t *testing.T) {
+	for settle, want := range map[time.Duration]int{0: 10, 3 * time.Second: 1} {
+		e := New(Options{MostFlows: 100, Active: time.Minute, Idle: time.Second, Settle: settle, MostBytes: 1400, Now: time.Now}, nil, func([]byte, int) {})
+		var late, packets int
+		e.cache.expired = func(f *flow) {
+			if f.key.dport == 99 {
+				late++
+				packets += int(f.packets)
+			}
+		}
+		for i := range 10 {
+			now := 3*time.Second + time.Duration(i)*100*time.Millisecond
+			e.Add(sent(now, 1000))
+			r := sent(now-2*time.Second, 1000)
+			r.Dport = ptr(99)
+			e.Add(r)
+		}
+		e.Advance(start + int64(4*time.Second))
+		if settle > 0 && late > 0 {
+			t.Errorf("%d records before all packets have settled", late)
+		}
+		e.Advance(start + int64(time.Minute))
+		if late != want || packets != 10 {
+			t.Errorf("settle %v: %d records with %d packets, want %d", settle, late, packets, want)
+		}
+	}
+}
+
+// No message is longer than it may be, whatever it ends with.
+func TestMostBytes(t *testing.T) {
+	for _, most := range []int{1402, 1422, 1471, 1472} {
+		messages := 0
+		e := New(Options{Active: time.Minute, Idle: time.Second, MostFlows: 10_000, MostBytes: most, Now: time.Now}, nil, func(b []byte, _ int) {
+			messages++
+			checkMessage(t, b, most)
+		})
+		for i := range 5000 {
+			r := sent(0, 1000)
+			r.Sport = ptr(i)
+			if i%3 == 0 {
+				r.Proto, r.Sport, r.Dport, r.ICMPType, r.ICMPCode, r.ICMPID = "icmp", nil, nil, ptr(8), ptr(0), ptr(i)
+			}
+			if i%7 == 0 {
+				r.Hops[1].Port = fmt.Sprint("e", i)
+			}
+			if i%2 == 0 {
+				for n := range r.Hops {
+					r.Hops[n].Node += fmt.Sprint(strings.Repeat("x", i%37), i%500)
+				}
+			}
+			e.Add(r)
+		}
+		e.Flush()
+		if messages < 100 {
+			t.Errorf("%d messages", messages)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Name         string // of the domain
 	Postcards    bool   // a record of each node of the way, else one of its end
 	Active, Idle time.Duration
+	Settle       time.Duration // packets come up to so much later than younger ones: flows wait for them
 	MostFlows    int
 	MostBytes    int           // of a message
 	Templates    time.Duration // they are sent again after so long; 0: never
@@ -58,7 +59,7 @@ func New(o Options, ports []Port, out func(message []byte, flows int)) *Exporter
 		e.Messages++
 		out(b, flows)
 	}}
-	e.cache = newCache(o.MostFlows, o.Active, o.Idle, e.expired)
+	e.cache = newCache(&e.o, e.expired)
 	return e
 }
 
@@ -102,12 +103,12 @@ func (e *Exporter) Add(r *record.Record) {
 	}
 	e.Packets += uint64(max(r.Segs, 1))
 	e.Bytes += uint64(max(r.Len, 0))
-	id := hashKey(&k)
-	way := wayOf(r)
+	id, lossHop := hashKey(&k), r.LossHop()
 	if e.o.Postcards {
-		e.postcards(r, k, id)
+		e.postcards(r, k, id, lossHop)
 		return
 	}
+	way := wayOf(r, lossHop)
 	at := way[len(way)-1]
 	final := k
 	var path []uint32
@@ -115,7 +116,7 @@ func (e *Exporter) Add(r *record.Record) {
 	for _, n := range way {
 		h := &r.Hops[n]
 		in, out := e.ports(h)
-		digest.add(in, out)
+		digest.add(e.numbers.node(h), in, out)
 		final.translate(h)
 		if n != at && len(path) < mostPath {
 			path = append(path, out)
@@ -129,11 +130,11 @@ func (e *Exporter) Add(r *record.Record) {
 		k.postSrc, k.postDst, k.postSport, k.postDport = final.src, final.dst, final.sport, final.dport
 	}
 	k.path = digest.sum
-	e.count(r, at, k, id, path)
+	e.count(r, at, k, id, path, lossHop)
 }
 
 // postcards counts a packet at each node of its way.
-func (e *Exporter) postcards(r *record.Record, k key, id uint64) {
+func (e *Exporter) postcards(r *record.Record, k key, id uint64, lossHop int) {
 	digests := make([]digest, len(r.Hops))
 	tuples := make([]key, len(r.Hops))
 	for i := range r.Hops {
@@ -144,7 +145,7 @@ func (e *Exporter) postcards(r *record.Record, k key, id uint64) {
 		if prev := r.PrevOf(i); prev >= 0 {
 			digests[i], came = digests[prev], tuples[prev]
 		}
-		digests[i].add(in, out)
+		digests[i].add(e.numbers.node(h), in, out)
 		tuples[i] = came
 		tuples[i].translate(h)
 		if h.Copy {
@@ -157,12 +158,12 @@ func (e *Exporter) postcards(r *record.Record, k key, id uint64) {
 			at.postSrc, at.postDst, at.postSport, at.postDport = left.src, left.dst, left.sport, left.dport
 		}
 		at.path = digests[i].sum
-		e.count(r, i, at, id, nil)
+		e.count(r, i, at, id, nil, lossHop)
 	}
 }
 
 // count counts a packet at one of its hops.
-func (e *Exporter) count(r *record.Record, at int, k key, id uint64, path []uint32) {
+func (e *Exporter) count(r *record.Record, at int, k key, id uint64, path []uint32, lossHop int) {
 	h := &r.Hops[at]
 	k.node = e.numbers.node(h)
 	k.in, k.out = e.ports(h)
@@ -187,7 +188,7 @@ func (e *Exporter) count(r *record.Record, at int, k key, id uint64, path []uint
 		f.flags |= uint16(*r.TCPFlags)
 		f.closed = f.closed || *r.TCPFlags&(tcpFin|tcpRst) != 0
 	}
-	lost, dropped := endedAt(r, at)
+	lost, dropped := endedAt(r, at, lossHop)
 	if dropped {
 		f.dropped += n
 	}
@@ -196,14 +197,15 @@ func (e *Exporter) count(r *record.Record, at int, k key, id uint64, path []uint
 	}
 }
 
-// endedAt says whether a packet did not go on from a hop, and whether it is known to have been dropped there.
-func endedAt(r *record.Record, at int) (lost, dropped bool) {
+// endedAt says whether a packet did not go on from a hop, and whether it is known to have been dropped there. lossHop is
+// the packet's.
+func endedAt(r *record.Record, at, lossHop int) (lost, dropped bool) {
 	for i := range r.Losses {
 		if l := &r.Losses[i]; l.Hop == at && !l.AfterDelivery {
 			return true, !l.Inferred()
 		}
 	}
-	if r.Loss == nil || at != len(r.Hops)-1 || len(r.Losses) > 0 {
+	if at != lossHop {
 		return false, false
 	}
 	return true, !r.Loss.Inferred()
@@ -229,8 +231,8 @@ func (e *Exporter) ports(h *record.Hop) (in, out uint32) {
 }
 
 // wayOf are the hops of a packet from its start to its end; of one with copies, of the copy that ended as the packet
-// did.
-func wayOf(r *record.Record) []int {
+// did. Where the order is not known, a loss is the end.
+func wayOf(r *record.Record, lossHop int) []int {
 	end := len(r.Hops) - 1
 	if !r.Straight() {
 		for i := range r.Hops {
@@ -238,6 +240,9 @@ func wayOf(r *record.Record) []int {
 				end = i
 			}
 		}
+	}
+	if r.Unordered && lossHop >= 0 {
+		end = lossHop
 	}
 	var way []int
 	for i := end; i >= 0; i = r.PrevOf(i) {
@@ -316,9 +321,9 @@ type digest struct{ sum uint64 }
 
 func newDigest() digest { return digest{14695981039346656037} }
 
-// add is FNV-1a over two numbers.
-func (d *digest) add(in, out uint32) {
-	for _, n := range [2]uint32{in, out} {
+// add is FNV-1a over the numbers of a node and its interfaces. The node's counts where no interface is known.
+func (d *digest) add(node, in, out uint32) {
+	for _, n := range [3]uint32{node, in, out} {
 		for range 4 {
 			d.sum = (d.sum ^ uint64(n&0xff)) * 1099511628211
 			n >>= 8

@@ -141,6 +141,9 @@ func (w *writer) put(setID uint16, b []byte) {
 	need := len(b) + padMost
 	if w.set == 0 || w.setID != setID {
 		need += setHeader
+		if w.set != 0 { // the one under way is filled up, too
+			need += padMost
+		}
 	}
 	if len(w.message)+need > w.o.MostBytes {
 		w.flush()

@@ -101,6 +101,31 @@ func TestSpans(t *testing.T) {
 	}
 }
 
+// A loss among hops without an order is an error where it was, at none else; what a node says of its time is the length of
+// its span, also where nothing says when that began.
+func TestReported(t *testing.T) {
+	for loss, want := range map[string][]string{
+		"s1": {
+			"s1: udp packet below -, 0 to 5000, ACL at s1",
+			"s1: handle below udp packet, 0 to 5000, ACL at s1, packet lost at 5000",
+			"s2: handle below udp packet, 0 to 1",
+		},
+		"s9": {
+			"s1: udp packet below -, 0 to 5000, ACL at s9, packet lost at 5000",
+			"s1: handle below udp packet, 0 to 5000",
+			"s2: handle below udp packet, 0 to 1",
+		},
+	} {
+		r := packet("1-2", false)
+		r.Source, r.State, r.Unordered, r.LatencyNs = record.INT, record.Lost, true, nil
+		r.Hops = []record.Hop{{Node: "s1", Prev: ptr(-1), NodeNs: ptr(int64(5000))}, {Node: "s2", Prev: ptr(-1)}}
+		r.Loss = &record.Loss{Node: loss, At: record.AtNode, Reason: "ACL"}
+		if diff := cmp.Diff(want, spansOf(r)); diff != "" {
+			t.Errorf("lost at %s: %s", loss, diff)
+		}
+	}
+}
+
 // The spans of a packet are the same whenever they are made, and those of another packet are others.
 func TestIDs(t *testing.T) {
 	ids := make(map[string]int)
@@ -266,6 +291,9 @@ func TestGRPC(t *testing.T) {
 		"in part": {func(int) (*collectorpb.ExportTraceServiceResponse, error) {
 			return &collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{RejectedSpans: 7, ErrorMessage: "odd"}}, nil
 		}, otlp.Counts{Sent: 986, Rejected: 14, Requests: 2, Errors: map[string]uint64{"rejected: odd": 2}}},
+		"with a warning": {func(int) (*collectorpb.ExportTraceServiceResponse, error) {
+			return &collectorpb.ExportTraceServiceResponse{PartialSuccess: &collectorpb.ExportTracePartialSuccess{ErrorMessage: "soon full"}}, nil
+		}, otlp.Counts{Sent: 1000, Requests: 2, Errors: map[string]uint64{"warning: soon full": 2}}},
 	} {
 		s := &service{answer: c.answer}
 		got := export(t, overGRPC(t, s.serve(t)), 200, time.Minute)

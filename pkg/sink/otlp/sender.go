@@ -9,6 +9,7 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -19,7 +20,8 @@ import (
 const (
 	mostSpans = 512
 	mostBytes = 1 << 20
-	mostQueue = 64 // requests that wait
+	mostQueue = 64       // requests that wait
+	mostWaits = 32 << 20 // bytes of these, and of the one under way
 )
 
 // Of what fails for a while: how long the first wait is, the longest one, and for how long it is tried.
@@ -83,7 +85,7 @@ type Counts struct {
 	AtEnd     uint64            `json:"at_end"`     // they waited when the export ended
 	Requests  uint64            `json:"requests"`   // that were answered
 	Retries   uint64            `json:"retries"`
-	Errors    map[string]uint64 `json:"errors,omitempty"` // requests that failed, and rejections, by why
+	Errors    map[string]uint64 `json:"errors,omitempty"` // requests that failed, and rejections, by why; warnings, too
 }
 
 // mostErrors bounds Errors.
@@ -97,6 +99,7 @@ type Sender struct {
 	transport Transport
 	under     *request // being filled
 	queue     chan *request
+	room      *semaphore.Weighted // bytes
 	ended     chan struct{}
 	stop      context.CancelFunc
 
@@ -107,7 +110,7 @@ type Sender struct {
 // NewSender begins to send.
 func NewSender(maker *Maker, transport Transport, version string) *Sender {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Sender{Version: version, maker: maker, transport: transport, queue: make(chan *request, mostQueue), ended: make(chan struct{}), stop: stop}
+	s := &Sender{Version: version, maker: maker, transport: transport, queue: make(chan *request, mostQueue), room: semaphore.NewWeighted(mostWaits), ended: make(chan struct{}), stop: stop}
 	go s.run(ctx)
 	return s
 }
@@ -167,17 +170,8 @@ func (s *Sender) Flush(ctx context.Context, wait bool) {
 		return
 	}
 	s.under = nil
-	select {
-	case s.queue <- q:
+	if s.enqueue(ctx, q, wait) {
 		return
-	default:
-	}
-	if wait {
-		select {
-		case s.queue <- q:
-			return
-		case <-ctx.Done():
-		}
 	}
 	s.count(func(c *Counts) {
 		if wait {
@@ -187,6 +181,30 @@ func (s *Sender) Flush(ctx context.Context, wait bool) {
 		}
 	})
 }
+
+// enqueue makes a request wait, if there is room, or room comes before ctx ends.
+func (s *Sender) enqueue(ctx context.Context, q *request, wait bool) bool {
+	if !s.room.TryAcquire(q.weight()) && (!wait || s.room.Acquire(ctx, q.weight()) != nil) {
+		return false
+	}
+	select {
+	case s.queue <- q:
+		return true
+	default:
+	}
+	if wait {
+		select {
+		case s.queue <- q:
+			return true
+		case <-ctx.Done():
+		}
+	}
+	s.room.Release(q.weight())
+	return false
+}
+
+// weight is what a request takes of the room. There is room for one, however large it is.
+func (q *request) weight() int64 { return int64(min(q.bytes, mostWaits)) }
 
 // Close sends what waits, for as long as patience, and ends.
 func (s *Sender) Close(patience time.Duration) {
@@ -208,6 +226,7 @@ func (s *Sender) run(ctx context.Context) {
 	defer close(s.ended)
 	for q := range s.queue {
 		s.send(ctx, q)
+		s.room.Release(q.weight())
 	}
 }
 
@@ -252,8 +271,11 @@ func (s *Sender) taken(q *request, a *Answer) {
 		c.Requests++
 		c.Sent += uint64(q.spans) - rejected
 		c.Rejected += rejected
-		if rejected > 0 {
+		switch {
+		case rejected > 0:
 			c.failed("rejected: " + a.Why)
+		case a.Why != "": // it took all of them
+			c.failed("warning: " + a.Why)
 		}
 	})
 }

@@ -21,7 +21,7 @@ const mostHops = 256
 // Spans hands the spans of a packet to add, with the node that each is of. IDs follow from the packet's id alone, so
 // that a packet that is sent twice is one trace.
 func (m *Maker) Spans(r *record.Record, add func(Resource, *tracepb.Span)) {
-	t := &trace{Maker: m, r: r, sum: sha256.Sum256([]byte("radar packet " + r.ID))}
+	t := &trace{Maker: m, r: r, sum: sha256.Sum256([]byte("radar packet " + r.ID)), lossHop: r.LossHop()}
 	t.hops = t.chosen()
 	last := at(r.TNs, 0)
 	spans := make([]*tracepb.Span, 0, 2*len(t.hops))
@@ -75,9 +75,10 @@ func (m *Maker) resource(r *record.Record, node string, id int) Resource {
 // trace is a packet of which spans are made.
 type trace struct {
 	*Maker
-	r    *record.Record
-	sum  [sha256.Size]byte
-	hops []int // those that are spans
+	r       *record.Record
+	sum     [sha256.Size]byte
+	hops    []int // those that are spans
+	lossHop int   // record.Record.LossHop
 }
 
 // chosen are the hops that become spans.
@@ -143,7 +144,7 @@ func (t *trace) root(end uint64) *tracepb.Span {
 	if l := r.Loss; l != nil {
 		s.Status = failed(l)
 		s.Attributes = append(s.Attributes, text("error.type", reason(l)))
-		if len(t.hops) == 0 {
+		if len(t.hops) == 0 || len(r.Losses) == 0 && !slices.Contains(t.hops, t.lossHop) { // no hop's span has it
 			s.Events = append(s.Events, t.event("packet lost", l, end))
 		}
 	}
@@ -182,6 +183,8 @@ func (t *trace) hop(i int, ends map[int]uint64) *tracepb.Span {
 		if h.QueueNs != nil {
 			end = at(int64(end), *h.QueueNs)
 		}
+	} else if h.NodeNs != nil {
+		end = at(int64(start), *h.NodeNs)
 	}
 	for _, l := range t.lossesAt(i) {
 		when := end
@@ -245,13 +248,13 @@ func (t *trace) lossesAt(i int) (list []lossAt) {
 			list = append(list, lossAt{l.Loss, l.AfterDelivery})
 		}
 	}
-	if len(r.Losses) > 0 || i != len(r.Hops)-1 {
+	if len(r.Losses) > 0 {
 		return list
 	}
-	if r.Loss != nil {
+	if r.Loss != nil && t.lossHop == i {
 		list = append(list, lossAt{*r.Loss, false})
 	}
-	if r.LocalDrop != nil {
+	if r.LocalDrop != nil && i == len(r.Hops)-1 { // it was delivered there
 		list = append(list, lossAt{*r.LocalDrop, true})
 	}
 	return list

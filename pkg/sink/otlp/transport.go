@@ -18,6 +18,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -60,7 +61,11 @@ func NewGRPC(s Settings) (Transport, error) {
 	if s.TLS != nil {
 		creds = credentials.NewTLS(s.TLS)
 	}
-	options := []grpc.DialOption{grpc.WithTransportCredentials(creds), grpc.WithUserAgent(s.Agent)}
+	// gRPC itself would wait for up to two minutes.
+	again := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 20 * time.Second} // the default
+	again.Backoff.MaxDelay = mostWait
+	// No proxy: packets of the domain to the collector are known by its address.
+	options := []grpc.DialOption{grpc.WithTransportCredentials(creds), grpc.WithUserAgent(s.Agent), grpc.WithNoProxy(), grpc.WithConnectParams(again)}
 	if s.Gzip {
 		options = append(options, grpc.WithDefaultCallOptions(grpc.UseCompressor(grpcgzip.Name)))
 	}
@@ -149,7 +154,7 @@ type overHTTP struct {
 func NewHTTP(s Settings) Transport {
 	h := &overHTTP{Settings: s}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.TLSClientConfig = s.TLS
+	t.TLSClientConfig, t.Proxy = s.TLS, nil // as with gRPC
 	h.client = http.Client{Transport: t, Timeout: s.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return h
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/lab/test/servers"
+	"github.com/vnetradar/radar/pkg/cli/kit"
+)
+
+// connection is a way to a collector that takes the connection, and listens no more.
+func connection(t *testing.T, patient bool) (*tcpWay, net.Conn) {
+	t.Helper()
+	address := servers.Free(t)
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := newTCPWay(t.Context(), "c", netip.MustParseAddrPort(address), patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	t.Cleanup(func() { _ = opened.close(true); conn.Close() })
+	return opened.(*tcpWay), conn
+}
+
+// A collector that ends the connection is seen to do so before anything more is sent.
+func TestCollectorEnds(t *testing.T) {
+	w, conn := connection(t, false)
+	w.send([]byte("one"), 1)
+	conn.Close()
+	nstest.WaitFor(t, "the end to be seen", func() bool { return w.renew() || w.conn == nil })
+	w.send([]byte("two"), 1)
+	if c := w.counts(); c.Sent != 1 || c.Lost != 1 || c.Errors[errGone.Error()] != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A machine that does not answer holds up no packet: connecting goes on behind.
+func TestSilentHost(t *testing.T) {
+	w, conn := connection(t, false)
+	silent(t, w.to)
+	conn.Close()
+	nstest.WaitFor(t, "the end to be seen", func() bool { return w.renew() || w.conn == nil })
+	for range 10 {
+		w.send([]byte("lost"), 1)
+	}
+	failed := uint64(0)
+	for _, n := range w.Errors {
+		failed += n
+	}
+	if w.Lost != 10 || failed > 5 {
+		t.Errorf("%d messages lost, each waited for a try of its own: %v", w.Lost, w.Errors)
+	}
+}
+
+// silent makes a port that answers nobody: more wait there than may.
+func silent(t *testing.T, at netip.AddrPort) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	nstest.WaitFor(t, "nobody to be answered", func() bool {
+		conn, err := net.DialTimeout("tcp", at.String(), 300*time.Millisecond)
+		if err == nil {
+			t.Cleanup(func() { conn.Close() })
+		}
+		return err != nil
+	})
+}
+
+// What there is waits for a collector that has gone, once; that it does not come again is an error.
+func TestGivesUp(t *testing.T) {
+	t.Parallel()
+	w, conn := connection(t, true)
+	conn.Close()
+	for range 3 {
+		<-w.gone
+		w.send([]byte("lost"), 1)
+	}
+	if c := w.counts(); c.Lost != 3 || c.Errors["connect: connection refused"] != historyTries {
+		t.Errorf("%+v", c)
+	}
+	if err := w.failure(); err == nil || err.Error() != "c was gone, and did not come again" {
+		t.Error(err)
+	}
+}
+
+// A file is replaced as a whole, also behind a link; a pipe is written as it is.
+func TestFileWay(t *testing.T) {
+	dir := t.TempDir()
+	file, link, lost, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "lost"), filepath.Join(dir, "pipe")
+	write := func(path string, whole bool) error {
+		w, err := newFileWay(path)
+		if err != nil {
+			return err
+		}
+		w.send([]byte("new"), 1)
+		return w.close(whole)
+	}
+	want := func(text string) {
+		t.Helper()
+		if b, err := os.ReadFile(file); err != nil || string(b) != text {
+			t.Errorf("%d bytes, %v, want %q", len(b), err, text)
+		}
+	}
+	for _, err := range []error{os.WriteFile(file, make([]byte, 1000), 0o600), os.Symlink("file", link), os.Symlink("nothing", lost), unix.Mkfifo(pipe, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(link, false); err != nil {
+		t.Error(err)
+	}
+	want(string(make([]byte, 1000)))
+	if err := write(link, true); err != nil {
+		t.Error(err)
+	}
+	want("new")
+	if to, err := os.Readlink(link); err != nil || to != "file" {
+		t.Errorf("the link is another one: %s, %v", to, err)
+	}
+	if err := write(lost, true); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	b := make([]byte, 10)
+	if err := write(pipe, true); err != nil {
+		t.Error(err)
+	}
+	if n, err := reader.Read(b); err != nil || string(b[:n]) != "new" {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+}
+
+// After Ctrl-C what need not wait for its turn still goes, and nothing else.
+func TestPacerEnds(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	p := newPacer(kit.Count(1))
+	if !p.wait(ctx) {
+		t.Error("nothing was before it")
+	}
+	if p.wait(ctx) {
+		t.Error("it had to wait for a second")
+	}
+}
