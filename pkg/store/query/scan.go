@@ -23,6 +23,8 @@ import (
 type table struct {
 	name    string
 	list    string // "": a row for each packet
+	lost    bool   // only packets that were lost, or freed after delivery
+	counts  bool   // see counted
 	columns []column
 	info    []duckdb.ColumnInfo
 	e       *engine
@@ -33,7 +35,7 @@ type scan struct {
 	*table
 	places []segments.Place
 	twice  *recording.Twice
-	next   atomic.Int64
+	place  atomic.Int64 // the next one
 	ctx    context.Context
 }
 
@@ -57,7 +59,7 @@ func (s *scan) Cardinality() *duckdb.CardinalityInfo {
 
 // Init implements duckdb.ParallelChunkTableSource.
 func (s *scan) Init() duckdb.ParallelTableSourceInfo {
-	s.next.Store(0)
+	s.place.Store(0)
 	return duckdb.ParallelTableSourceInfo{MaxThreads: s.e.threads}
 }
 
@@ -72,6 +74,8 @@ func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
 // worker reads row groups for one thread.
 type worker struct {
 	*scan
+	mem parquet.Memory
+	sum *tally   // of rows that are counted; nil: each row is given
 	out []output // of the row group
 	// rows and elements are what comes of it, element by element; nil: all packets in their order.
 	rows, elements []uint32
@@ -92,15 +96,13 @@ type output struct {
 func (w *worker) fill(chunk duckdb.DataChunk) error {
 	for w.at >= w.n {
 		w.release()
-		if err := w.ctx.Err(); err != nil {
+		more, err := w.next(chunk)
+		if err != nil {
 			return err
 		}
-		i := int(w.next.Add(1)) - 1
-		if i >= len(w.places) {
+		if !more {
+			w.mem.Close()
 			return chunk.SetSize(0)
-		}
-		if err := w.open(w.places[i], projectionOf(chunk)); err != nil {
-			return err
 		}
 	}
 	n := min(w.n-w.at, duckdb.GetDataChunkCapacity())
@@ -112,20 +114,44 @@ func (w *worker) fill(chunk duckdb.DataChunk) error {
 	return chunk.SetSize(n)
 }
 
-// open reads the columns of a row group. One that is damaged gives nothing, and is named.
-func (w *worker) open(place segments.Place, projection []int) error {
-	w.n, w.at = 0, 0
-	f := w.e.r.Dir.Load(place)
-	if f == nil {
-		return nil
+// next reads a row group, or as many as can be counted together; more is false after the last one.
+func (w *worker) next(chunk duckdb.DataChunk) (more bool, err error) {
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return false, err
+		}
+		i := int(w.place.Add(1)) - 1
+		if i >= len(w.places) {
+			return w.sum != nil && w.give(), nil
+		}
+		projection := projectionOf(chunk)
+		if w.sum == nil && w.counts && !w.each(projection) {
+			w.sum = newTally()
+		}
+		w.open(w.places[i], projection)
+		if w.sum == nil {
+			return true, nil
+		}
+		w.sum.add(w)
+		w.release()
+		if w.sum.full() {
+			return w.give(), nil
+		}
 	}
-	defer f.Close()
+}
+
+// open reads the columns of a row group. One that is damaged gives nothing, and is named.
+func (w *worker) open(place segments.Place, projection []int) {
+	w.n, w.at = 0, 0
+	f := w.e.r.Dir.Load(place, &w.mem)
+	if f == nil {
+		return
+	}
 	if err := w.read(f, projection); err != nil {
 		w.release()
 		f.Damaged(err)
 		w.n = 0
 	}
-	return nil
 }
 
 func (w *worker) read(f *segments.Frame, projection []int) error {
@@ -165,10 +191,22 @@ func (w *worker) read(f *segments.Frame, projection []int) error {
 			return err
 		}
 	}
-	for i := range w.out {
-		w.out[i].makeDict()
+	if w.sum == nil {
+		for i := range w.out {
+			w.out[i].makeDict()
+		}
 	}
 	return nil
+}
+
+// each reports whether a column is asked for with which no rows are counted as one.
+func (w *worker) each(projection []int) bool {
+	for i := range w.columns {
+		if w.columns[i].each && projection[i] >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // choose finds out which rows come.
@@ -177,6 +215,9 @@ func (w *worker) choose(f *segments.Frame) error {
 	left := w.twice.LeftOut(f.Place)
 	if w.list == "int" {
 		left = w.twice.SaidLeftOut(f.Place)
+	}
+	if w.lost {
+		return w.chooseLost(f, left)
 	}
 	if w.list == "" {
 		w.n = f.Rows
@@ -201,8 +242,42 @@ func (w *worker) choose(f *segments.Frame) error {
 	return nil
 }
 
+// chooseLost chooses packets that were lost, or freed after delivery.
+func (w *worker) chooseLost(f *segments.Frame, left []bool) error {
+	state, err := f.Column("", "state")
+	if err != nil {
+		return err
+	}
+	is := make([]bool, f.Rows)
+	lost := slices.Index(state.Dict, string(record.Lost))
+	for i, x := range state.Index {
+		is[i] = int(x) == lost
+	}
+	for _, name := range []string{"missing", "local_drop"} {
+		flag, err := f.Column("", name)
+		if err != nil {
+			return err
+		}
+		for i, v := range flag.Ints {
+			is[i] = is[i] || v == 1
+		}
+	}
+	for i := range is {
+		if is[i] && (left == nil || !left[i]) {
+			w.rows = append(w.rows, uint32(i))
+		}
+	}
+	w.n = len(w.rows)
+	return nil
+}
+
 func (w *worker) chooseElements(lens []uint32, left []bool) {
 	if left == nil {
+		all := 0
+		for _, n := range lens {
+			all += int(n)
+		}
+		w.rows = slices.Grow(w.rows, all)
 		for i, n := range lens {
 			for range n {
 				w.rows = append(w.rows, uint32(i))
@@ -232,14 +307,14 @@ func (o *output) load(f *segments.Frame) (err error) {
 		if err != nil {
 			return err
 		}
+		o.local = make([]int64, 0, 4*len(lens))
 		for _, n := range lens {
 			if o.made == branches {
 				o.local = append(o.local, int64(n))
+				continue
 			}
 			for k := range n {
-				if o.made == index {
-					o.local = append(o.local, int64(k))
-				}
+				o.local = append(o.local, int64(k))
 			}
 		}
 	case nodeOf:

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !nosql
+
+package query
+
+import (
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/store/parquet"
+)
+
+// Bounds of what is counted before it is given to DuckDB, which counts the rest.
+const (
+	mostCounted = 1 << 19
+	mostLetters = 64 << 20
+)
+
+// tally counts rows that have the same values.
+type tally struct {
+	keys  []key
+	sums  []*output // that are asked for
+	width int       // of an entry: keys and sums
+	// entries are keys and sums, one entry behind the other. slots are numbers of entries from 1, by hash; 0: there is none.
+	entries []int64
+	slots   []uint32
+	hashes  []uint64
+	n       int // entries
+	letters int // of texts
+}
+
+// key is a column whose values are told apart.
+type key struct {
+	*output
+	codes  []int64 // of the rows that are counted
+	words  map[string]int64
+	dict   []string // texts by code
+	codeOf []int64  // by the row group's dictionary, with null at the end
+	room   []int64
+}
+
+func newTally() *tally { return &tally{slots: make([]uint32, 1<<12)} }
+
+// full reports whether what was counted is to be given.
+func (t *tally) full() bool { return t.n >= mostCounted || t.letters > mostLetters }
+
+// begin takes the columns that are asked for, the same for all row groups.
+func (t *tally) begin(out []output) {
+	at := 0
+	for i := range out {
+		o := &out[i]
+		if o.made == sum {
+			t.sums = append(t.sums, o)
+			continue
+		}
+		if at == len(t.keys) {
+			t.keys = append(t.keys, key{words: make(map[string]int64)})
+		}
+		t.keys[at].output = o
+		at++
+	}
+	t.width = len(t.keys) + len(t.sums)
+}
+
+// add counts the rows that a worker has read.
+func (t *tally) add(w *worker) {
+	if w.n == 0 {
+		return
+	}
+	t.sums = t.sums[:0]
+	t.begin(w.out)
+	t.hashes = slices.Grow(t.hashes[:0], w.n)[:w.n]
+	clear(t.hashes)
+	for i := range t.keys {
+		t.letters += t.keys[i].encode(w)
+		mix(t.hashes, t.keys[i].codes)
+	}
+	weights := make([][]int64, len(t.sums))
+	for i, o := range t.sums {
+		weights[i] = o.value.Ints
+	}
+	last, lastHash := -1, uint64(0)
+	for i, h := range t.hashes {
+		if last < 0 || h != lastHash || !t.is(last, i) {
+			last, lastHash = t.find(h, i), h
+		}
+		row := at(w.rows, i)
+		to := t.entries[last+len(t.keys):]
+		for k, values := range weights {
+			to[k] += values[row]
+		}
+	}
+}
+
+// mix makes hashes of codes, and of the hashes before.
+func mix(hashes []uint64, codes []int64) {
+	codes = codes[:len(hashes)]
+	for i, h := range hashes {
+		h = (h ^ uint64(codes[i])) * 0x9e3779b97f4a7c15
+		hashes[i] = h ^ h>>32
+	}
+}
+
+// is reports whether the entry that begins there is that of a row.
+func (t *tally) is(begin, row int) bool {
+	for k, v := range t.entries[begin : begin+len(t.keys)] {
+		if t.keys[k].codes[row] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// find is where the entry of a row begins, which is made if there is none.
+func (t *tally) find(hash uint64, row int) int {
+	mask := uint64(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		n := int(t.slots[i])
+		if n == 0 {
+			n = t.n
+			t.n++
+			t.slots[i] = uint32(t.n)
+			for k := range t.keys {
+				t.entries = append(t.entries, t.keys[k].codes[row])
+			}
+			t.entries = append(t.entries, make([]int64, len(t.sums))...)
+			if 2*t.n > len(t.slots) {
+				t.grow()
+			}
+			return n * t.width
+		}
+		if begin := (n - 1) * t.width; t.is(begin, row) {
+			return begin
+		}
+	}
+}
+
+// grow makes room for more entries.
+func (t *tally) grow() {
+	t.slots = make([]uint32, 4*len(t.slots))
+	mask := uint64(len(t.slots) - 1)
+	for n := range t.n {
+		h := []uint64{0}
+		for _, v := range t.entries[n*t.width : n*t.width+len(t.keys)] {
+			mix(h, []int64{v})
+		}
+		i := h[0] & mask
+		for t.slots[i] != 0 {
+			i = (i + 1) & mask
+		}
+		t.slots[i] = uint32(n + 1)
+	}
+}
+
+// encode makes codes of the values of a row group: numbers are their own. It returns how many letters new texts have.
+func (k *key) encode(w *worker) (letters int) {
+	from := k.from(w)
+	k.room = slices.Grow(k.room[:0], w.n)[:w.n]
+	k.codes = k.room
+	if k.kind == word {
+		return k.encodeWords(from)
+	}
+	values := k.local
+	if values == nil && k.value != nil {
+		values = k.value.Ints
+	}
+	switch {
+	case values == nil:
+		none := int64(parquet.Null)
+		if k.made == once {
+			none = 0
+		}
+		for i := range k.codes {
+			k.codes[i] = none
+		}
+	case from == nil:
+		k.codes = values[:w.n]
+	default:
+		for i, x := range from[:w.n] {
+			k.codes[i] = values[x]
+		}
+	}
+	return 0
+}
+
+func (k *key) encodeWords(from []uint32) (letters int) {
+	if k.value == nil || k.value.Index == nil {
+		for i := range k.codes {
+			k.codes[i] = parquet.Null
+		}
+		return 0
+	}
+	k.codeOf = k.codeOf[:0]
+	for _, s := range k.value.Dict {
+		code, ok := k.words[s]
+		if !ok {
+			code = int64(len(k.dict))
+			k.words[s], k.dict = code, append(k.dict, s)
+			letters += len(s)
+		}
+		k.codeOf = append(k.codeOf, code)
+	}
+	k.codeOf = append(k.codeOf, parquet.Null)
+	null, index := uint32(len(k.value.Dict)), k.value.Index
+	if from == nil {
+		for i, x := range index[:len(k.codes)] {
+			k.codes[i] = k.codeOf[min(x, null)]
+		}
+		return letters
+	}
+	for i, x := range from[:len(k.codes)] {
+		k.codes[i] = k.codeOf[min(index[x], null)]
+	}
+	return letters
+}
+
+// give makes what was counted the worker's next rows; ok is false if there is nothing.
+func (w *worker) give() (ok bool) {
+	t := w.sum
+	w.sum = nil
+	w.rows, w.elements, w.n, w.at = nil, nil, t.n, 0
+	for i := range t.keys {
+		w.out = append(w.out, t.column(t.keys[i].output, i))
+		if k := &t.keys[i]; k.kind == word {
+			o := &w.out[len(w.out)-1]
+			o.value = &parquet.Values{Dict: k.dict, Index: make([]uint32, w.n)}
+			for n, v := range o.local {
+				if o.value.Index[n] = uint32(v); v == parquet.Null {
+					o.value.Index[n] = parquet.NullText
+				}
+			}
+			o.makeDict()
+		}
+	}
+	for i, o := range t.sums {
+		w.out = append(w.out, t.column(o, len(t.keys)+i))
+	}
+	return w.n > 0
+}
+
+// column is one of what was counted.
+func (t *tally) column(o *output, at int) output {
+	made := output{column: o.column, to: o.to, local: make([]int64, 0, t.n)}
+	for ; at < len(t.entries); at += t.width {
+		made.local = append(made.local, t.entries[at])
+	}
+	return made
+}
