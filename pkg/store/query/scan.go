@@ -74,11 +74,13 @@ func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
 // worker reads row groups for one thread.
 type worker struct {
 	*scan
-	mem parquet.Memory
-	sum *tally   // of rows that are counted; nil: each row is given
-	out []output // of the row group
+	mem   parquet.Memory
+	again *segments.Place // is read next; nil: the scan says which one
+	sum   *tally          // of rows that are counted; nil: each row is given
+	out   []output        // of the row group
 	// rows and elements are what comes of it, element by element; nil: all packets in their order.
 	rows, elements []uint32
+	lens           []uint32 // of the list whose elements all come, from which rows are made when they are asked for
 	n, at          int
 }
 
@@ -116,25 +118,31 @@ func (w *worker) fill(chunk duckdb.DataChunk) error {
 
 // next reads a row group, or as many as can be counted together; more is false after the last one.
 func (w *worker) next(chunk duckdb.DataChunk) (more bool, err error) {
+	projection := projectionOf(chunk)
 	for {
 		if err := w.ctx.Err(); err != nil {
 			return false, err
 		}
-		i := int(w.place.Add(1)) - 1
-		if i >= len(w.places) {
-			return w.sum != nil && w.give(), nil
+		if w.again == nil {
+			i := int(w.place.Add(1)) - 1
+			if i >= len(w.places) {
+				return w.sum != nil && w.give(), nil
+			}
+			w.again = &w.places[i]
 		}
-		projection := projectionOf(chunk)
 		if w.sum == nil && w.counts && !w.each(projection) {
-			w.sum = newTally()
+			w.sum = &tally{}
 		}
-		w.open(w.places[i], projection)
+		w.open(*w.again, projection)
 		if w.sum == nil {
+			w.again = nil
 			return true, nil
 		}
-		w.sum.add(w)
-		w.release()
-		if w.sum.full() {
+		fits := w.sum.add(w)
+		if w.release(); fits {
+			w.again = nil
+		}
+		if !fits || w.sum.full() {
 			return w.give(), nil
 		}
 	}
@@ -211,7 +219,7 @@ func (w *worker) each(projection []int) bool {
 
 // choose finds out which rows come.
 func (w *worker) choose(f *segments.Frame) error {
-	w.rows, w.elements = w.rows[:0], w.elements[:0] // a nil one is all, in their order
+	w.rows, w.elements, w.lens = w.rows[:0], w.elements[:0], nil // a nil one is all, in their order
 	left := w.twice.LeftOut(f.Place)
 	if w.list == "int" {
 		left = w.twice.SaidLeftOut(f.Place)
@@ -238,7 +246,6 @@ func (w *worker) choose(f *segments.Frame) error {
 		return err
 	}
 	w.chooseElements(lens, left)
-	w.n = len(w.rows)
 	return nil
 }
 
@@ -272,18 +279,12 @@ func (w *worker) chooseLost(f *segments.Frame, left []bool) error {
 }
 
 func (w *worker) chooseElements(lens []uint32, left []bool) {
+	w.n = 0
 	if left == nil {
-		all := 0
+		w.lens, w.elements = lens, nil
 		for _, n := range lens {
-			all += int(n)
+			w.n += int(n)
 		}
-		w.rows = slices.Grow(w.rows, all)
-		for i, n := range lens {
-			for range n {
-				w.rows = append(w.rows, uint32(i))
-			}
-		}
-		w.elements = nil
 		return
 	}
 	at := uint32(0)
@@ -295,6 +296,22 @@ func (w *worker) chooseElements(lens []uint32, left []bool) {
 		}
 		at += n
 	}
+	w.n = len(w.rows)
+}
+
+// packets are the rows of packets that come, one for each element; nil: all, in their order.
+func (w *worker) packets() []uint32 {
+	if w.lens == nil {
+		return w.rows
+	}
+	w.rows = slices.Grow(w.rows[:0], w.n)
+	for i, n := range w.lens {
+		for range n {
+			w.rows = append(w.rows, uint32(i))
+		}
+	}
+	w.lens = nil
+	return w.rows
 }
 
 // load reads a column, or makes it.

@@ -25,8 +25,9 @@ type tally struct {
 	entries []int64
 	slots   []uint32
 	hashes  []uint64
-	n       int // entries
-	letters int // of texts
+	n       int     // entries
+	letters int     // of texts
+	small   *packed // in place of entries and slots, where keys are short
 }
 
 // key is a column whose values are told apart.
@@ -39,10 +40,14 @@ type key struct {
 	room   []int64
 }
 
-func newTally() *tally { return &tally{slots: make([]uint32, 1<<12)} }
-
 // full reports whether what was counted is to be given.
-func (t *tally) full() bool { return t.n >= mostCounted || t.letters > mostLetters }
+func (t *tally) full() bool {
+	n := t.n
+	if t.small != nil {
+		n = t.small.n
+	}
+	return n >= mostCounted || t.letters > mostLetters
+}
 
 // begin takes the columns that are asked for, the same for all row groups.
 func (t *tally) begin(out []output) {
@@ -62,29 +67,47 @@ func (t *tally) begin(out []output) {
 	t.width = len(t.keys) + len(t.sums)
 }
 
-// add counts the rows that a worker has read.
-func (t *tally) add(w *worker) {
+// add counts the rows that a worker has read; fits is false if what was counted before has to be given first.
+func (t *tally) add(w *worker) (fits bool) {
 	if w.n == 0 {
-		return
+		return true
 	}
 	t.sums = t.sums[:0]
 	t.begin(w.out)
+	for i := range t.keys {
+		t.letters += t.keys[i].encode(w)
+	}
+	if t.n == 0 && t.small == nil {
+		t.small = newPacked(t.keys, len(t.sums))
+	}
+	if t.small != nil {
+		return t.small.add(t.keys, t.sums[0].value.Ints, w)
+	}
+	if t.slots == nil {
+		t.slots = make([]uint32, 1<<12)
+	}
+	t.addLong(w)
+	return true
+}
+
+// addLong counts rows whose keys are long. Those of a flow stand together, so that most are as the one before.
+func (t *tally) addLong(w *worker) {
 	t.hashes = slices.Grow(t.hashes[:0], w.n)[:w.n]
 	clear(t.hashes)
 	for i := range t.keys {
-		t.letters += t.keys[i].encode(w)
 		mix(t.hashes, t.keys[i].codes)
 	}
 	weights := make([][]int64, len(t.sums))
 	for i, o := range t.sums {
 		weights[i] = o.value.Ints
 	}
+	rows := w.packets()
 	last, lastHash := -1, uint64(0)
 	for i, h := range t.hashes {
 		if last < 0 || h != lastHash || !t.is(last, i) {
 			last, lastHash = t.find(h, i), h
 		}
-		row := at(w.rows, i)
+		row := at(rows, i)
 		to := t.entries[last+len(t.keys):]
 		for k, values := range weights {
 			to[k] += values[row]
@@ -218,7 +241,10 @@ func (k *key) encodeWords(from []uint32) (letters int) {
 func (w *worker) give() (ok bool) {
 	t := w.sum
 	w.sum = nil
-	w.rows, w.elements, w.n, w.at = nil, nil, t.n, 0
+	if t.small != nil {
+		t.unpack()
+	}
+	w.rows, w.elements, w.lens, w.n, w.at = nil, nil, nil, t.n, 0
 	for i := range t.keys {
 		w.out = append(w.out, t.column(t.keys[i].output, i))
 		if k := &t.keys[i]; k.kind == word {
