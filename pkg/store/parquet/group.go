@@ -354,9 +354,12 @@ func (g *Group) readLens(v *Values, b []byte, def []uint8, empty int) (err error
 	if m.rep, err = levels(m.rep, b, 1, len(def)); err != nil {
 		return err
 	}
-	if v.Lens, err = g.countLens(def); err == nil && empty == 0 {
-		g.lens = v.Lens
+	if empty > 0 {
+		v.Lens, err = g.countLens(def)
+		return err
 	}
+	v.Lens, err = g.measureLens()
+	g.lens = v.Lens
 	return err
 }
 
@@ -385,6 +388,39 @@ func (g *Group) readIndex(v *Values, page []byte, n int) error {
 	}
 	v.Index = g.mem.words.get(n)
 	return hybrid(v.Index, page[1:], int(page[0]), len(v.Dict))
+}
+
+// measureLens finds how long lists are of which none is empty, by where they begin.
+func (g *Group) measureLens() ([]uint32, error) {
+	lens, rep := g.mem.words.get(g.of.Rows), g.mem.rep
+	if len(rep) == 0 || rep[0] != 0 {
+		return nil, errForm
+	}
+	row, last := 0, 0
+	begins := func(i int) (ok bool) {
+		if ok = row < len(lens); ok {
+			lens[row] = uint32(i - last)
+			row, last = row+1, i
+		}
+		return ok
+	}
+	i := 1
+	for ; i+8 <= len(rep); i += 8 {
+		for zeros := ^binary.LittleEndian.Uint64(rep[i:]) & 0x0101010101010101; zeros != 0; zeros &= zeros - 1 {
+			if !begins(i + bits.TrailingZeros64(zeros)/8) {
+				return nil, errForm
+			}
+		}
+	}
+	for ; i < len(rep); i++ {
+		if rep[i] == 0 && !begins(i) {
+			return nil, errForm
+		}
+	}
+	if !begins(len(rep)) || row != len(lens) {
+		return nil, errForm
+	}
+	return lens, nil
 }
 
 // countLens counts the elements of each row.
@@ -428,18 +464,23 @@ func (g *Group) spread(v *Values, def []uint8, c *Column, of [3]int) {
 func spread[T uint32 | int64](to, values []T, def []uint8, top uint8, empty bool, null T) []T {
 	n := len(to)
 	to, values = to[:n+1], values[:len(values)+1]
-	at, next := 0, 0
-	for i, d := range def {
-		x, there := values[at], int(d>>(top-1))
-		if there == 0 {
-			x = null
+	shift, at := (top-1)&7, 0
+	if !empty {
+		to = to[:len(def)]
+		for i, d := range def {
+			there := d >> shift
+			mask := -T(there) // all bits where the value is there
+			to[i] = values[at]&mask | null&^mask
+			at += int(there)
 		}
-		at += there
-		if !empty {
-			to[i] = x
-			continue
-		}
-		to[next] = x
+		return to
+	}
+	next := 0
+	for _, d := range def {
+		there := d >> shift
+		mask := -T(there)
+		to[next] = values[at]&mask | null&^mask
+		at += int(there)
 		if d > 0 {
 			next++
 		}

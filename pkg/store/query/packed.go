@@ -23,7 +23,7 @@ type packed struct {
 	n       int   // that are taken
 	widths  []int // bits of each key
 	shifts  []int
-	keys    []uint64 // of the rows that are counted
+	block   [2048]uint64 // keys of rows that are counted
 	lengths []int
 }
 
@@ -71,19 +71,13 @@ func newPacked(keys []key, sums int) *packed {
 func (p *packed) measure(keys []key) (ok bool) {
 	p.lengths = p.lengths[:0]
 	for i := range keys {
-		all, below := uint64(0), uint64(0)
+		high := int64(0)
 		for _, v := range keys[i].codes {
-			x := uint64(v + 1)
-			if v == parquet.Null {
-				x = 0
+			if high = max(high, v); v < 0 && v != parquet.Null {
+				return false
 			}
-			all |= x
-			below |= x & (1 << 63)
 		}
-		if below != 0 {
-			return false
-		}
-		p.lengths = append(p.lengths, bits.Len64(all))
+		p.lengths = append(p.lengths, bits.Len64(uint64(high)+1))
 	}
 	return true
 }
@@ -98,38 +92,47 @@ func (p *packed) add(keys []key, segs []int64, w *worker) (fits bool) {
 			return false
 		}
 	}
-	p.keys = slices.Grow(p.keys[:0], w.n)[:w.n]
+	rows, same := []uint32(nil), segs[0]
+	if slices.ContainsFunc(segs, func(n int64) bool { return n != same }) {
+		rows, same = w.packets(), 0
+	}
+	for begin := 0; begin < w.n; begin += len(p.block) {
+		block := p.block[:min(len(p.block), w.n-begin)]
+		p.pack(block, keys, begin)
+		if same != 0 {
+			for _, key := range block {
+				p.find(key).n += same
+			}
+			continue
+		}
+		for i, key := range block {
+			p.find(key).n += segs[at(rows, begin+i)]
+		}
+	}
+	return true
+}
+
+// pack makes the keys, plus 1, of rows from there on.
+func (p *packed) pack(to []uint64, keys []key, begin int) {
+	for i := range to {
+		to[i] = 1
+	}
 	for k := range keys {
-		shift := p.shifts[k]
-		for i, v := range keys[k].codes[:len(p.keys)] {
+		shift := p.shifts[k] & 63
+		for i, v := range keys[k].codes[begin : begin+len(to)] {
 			x := uint64(v + 1)
 			if v == parquet.Null {
 				x = 0
 			}
-			if x <<= shift; k > 0 {
-				x |= p.keys[i]
-			}
-			p.keys[i] = x
+			to[i] += x << shift
 		}
 	}
-	if same := segs[0]; !slices.ContainsFunc(segs, func(n int64) bool { return n != same }) {
-		for _, key := range p.keys {
-			p.find(key + 1).n += same
-		}
-		return true
-	}
-	rows := w.packets()
-	for i, key := range p.keys {
-		p.find(key + 1).n += segs[at(rows, i)]
-	}
-	return true
 }
 
 // find is the slot of a key, plus 1.
 func (p *packed) find(key uint64) *slot {
 	mask := uint64(len(p.slots) - 1)
-	high, low := bits.Mul64(key>>nearBits^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
-	h := high ^ low
+	h := mix(0, int64(key>>nearBits))
 	s := &p.slots[(h+key)&mask]
 	if s.key == key {
 		return s

@@ -81,6 +81,7 @@ type worker struct {
 	// rows and elements are what comes of it, element by element; nil: all packets in their order.
 	rows, elements []uint32
 	lens           []uint32 // of the list whose elements all come, from which rows are made when they are asked for
+	index          []int64  // memory of indices
 	n, at          int
 }
 
@@ -190,7 +191,7 @@ func (w *worker) read(f *segments.Frame, projection []int) error {
 			recorded = append(recorded, o)
 			continue
 		}
-		if err := o.load(f); err != nil {
+		if err := o.load(f, &w.index); err != nil {
 			return err
 		}
 	}
@@ -314,26 +315,32 @@ func (w *worker) packets() []uint32 {
 	return w.rows
 }
 
-// load reads a column, or makes it.
-func (o *output) load(f *segments.Frame) (err error) {
+// load reads a column, or makes it; indices in the memory of room.
+func (o *output) load(f *segments.Frame, room *[]int64) (err error) {
 	switch o.made {
 	case slots:
 		o.local = slices.Repeat([]int64{int64(f.Meta().Slots)}, f.Rows)
-	case branches, index:
+	case branches:
 		lens, err := f.Lens(o.list)
 		if err != nil {
 			return err
 		}
-		o.local = make([]int64, 0, 4*len(lens))
+		o.local = make([]int64, len(lens))
+		for i, n := range lens {
+			o.local[i] = int64(n)
+		}
+	case index:
+		lens, err := f.Lens(o.list)
+		if err != nil {
+			return err
+		}
+		to := (*room)[:0]
 		for _, n := range lens {
-			if o.made == branches {
-				o.local = append(o.local, int64(n))
-				continue
-			}
 			for k := range n {
-				o.local = append(o.local, int64(k))
+				to = append(to, int64(k))
 			}
 		}
+		o.local, *room = to, to
 	case nodeOf:
 		return o.loadNodes(f)
 	default:

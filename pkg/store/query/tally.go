@@ -5,6 +5,7 @@
 package query
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/store/parquet"
@@ -24,7 +25,7 @@ type tally struct {
 	// entries are keys and sums, one entry behind the other. slots are numbers of entries from 1, by hash; 0: there is none.
 	entries []int64
 	slots   []uint32
-	hashes  []uint64
+	others  []int64 // see differ
 	n       int     // entries
 	letters int     // of texts
 	small   *packed // in place of entries and slots, where keys are short
@@ -92,20 +93,14 @@ func (t *tally) add(w *worker) (fits bool) {
 
 // addLong counts rows whose keys are long. Those of a flow stand together, so that most are as the one before.
 func (t *tally) addLong(w *worker) {
-	t.hashes = slices.Grow(t.hashes[:0], w.n)[:w.n]
-	clear(t.hashes)
-	for i := range t.keys {
-		mix(t.hashes, t.keys[i].codes)
-	}
 	weights := make([][]int64, len(t.sums))
 	for i, o := range t.sums {
 		weights[i] = o.value.Ints
 	}
-	rows := w.packets()
-	last, lastHash := -1, uint64(0)
-	for i, h := range t.hashes {
-		if last < 0 || h != lastHash || !t.is(last, i) {
-			last, lastHash = t.find(h, i), h
+	rows, last := w.packets(), 0
+	for i, other := range t.differ(w.n) {
+		if other != 0 || i == 0 {
+			last = t.find(i)
 		}
 		row := at(rows, i)
 		to := t.entries[last+len(t.keys):]
@@ -115,13 +110,24 @@ func (t *tally) addLong(w *worker) {
 	}
 }
 
-// mix makes hashes of codes, and of the hashes before.
-func mix(hashes []uint64, codes []int64) {
-	codes = codes[:len(hashes)]
-	for i, h := range hashes {
-		h = (h ^ uint64(codes[i])) * 0x9e3779b97f4a7c15
-		hashes[i] = h ^ h>>32
+// differ says of each row whether it has other keys than the one before: then it is not 0.
+func (t *tally) differ(n int) []int64 {
+	t.others = slices.Grow(t.others[:0], n)[:n]
+	clear(t.others)
+	for k := range t.keys {
+		before, codes := t.keys[k].codes[:n], t.keys[k].codes[1:n]
+		others := t.others[1:]
+		for i, v := range codes {
+			others[i] |= v ^ before[i]
+		}
 	}
+	return t.others
+}
+
+// mix makes a hash of a code, and of the hash before.
+func mix(hash uint64, code int64) uint64 {
+	high, low := bits.Mul64(hash^uint64(code)^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
+	return high ^ low
 }
 
 // is reports whether the entry that begins there is that of a row.
@@ -135,7 +141,11 @@ func (t *tally) is(begin, row int) bool {
 }
 
 // find is where the entry of a row begins, which is made if there is none.
-func (t *tally) find(hash uint64, row int) int {
+func (t *tally) find(row int) int {
+	hash := uint64(0)
+	for k := range t.keys {
+		hash = mix(hash, t.keys[k].codes[row])
+	}
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		n := int(t.slots[i])
@@ -163,11 +173,11 @@ func (t *tally) grow() {
 	t.slots = make([]uint32, 4*len(t.slots))
 	mask := uint64(len(t.slots) - 1)
 	for n := range t.n {
-		h := []uint64{0}
+		hash := uint64(0)
 		for _, v := range t.entries[n*t.width : n*t.width+len(t.keys)] {
-			mix(h, []int64{v})
+			hash = mix(hash, v)
 		}
-		i := h[0] & mask
+		i := hash & mask
 		for t.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
