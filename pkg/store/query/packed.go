@@ -13,30 +13,42 @@ import (
 
 // Bits of a key, and those of them by which keys lie side by side in memory: times that differ little do.
 const (
-	keyBits  = 63
-	nearBits = 12
+	keyBits  = 64
+	nearBits = 6
 )
 
-// packed counts rows whose keys fit into a number: those of percentiles do.
+// mostBlocks bounds the blocks of keys.
+const mostBlocks = 1 << 15
+
+// packed counts rows whose keys fit into a number: those of percentiles do. Keys that lie side by side have their counts
+// side by side, so that these stay in the processor's cache.
 type packed struct {
 	slots   []slot
-	n       int   // that are taken
+	counts  []uint32 // block by block; the first one is none
+	more    []overflow
 	widths  []int // bits of each key
 	shifts  []int
 	block   [2048]uint64 // keys of rows that are counted
+	places  [2048]uint32 // of these in counts
 	lengths []int
 }
 
-// slot is a key, plus 1, and how many packets have it.
+// slot is a block of keys; at is its place in counts by blocks, 0: there is none.
 type slot struct {
+	block uint64
+	at    uint32
+}
+
+// overflow is what a count was too high for.
+type overflow struct {
 	key uint64
-	n   int64
+	n   uint32
 }
 
 // newPacked finds places for keys of such lengths; nil: they do not fit. The longest one, a time, is the lowest, and has
 // what is left over.
 func newPacked(keys []key, sums int) *packed {
-	p := &packed{slots: make([]slot, 1<<14), widths: make([]int, len(keys)), shifts: make([]int, len(keys))}
+	p := &packed{slots: make([]slot, 1<<12), counts: make([]uint32, 1<<nearBits), widths: make([]int, len(keys)), shifts: make([]int, len(keys))}
 	if sums != 1 || len(keys) == 0 || !p.measure(keys) {
 		return nil
 	}
@@ -92,31 +104,39 @@ func (p *packed) add(keys []key, segs []int64, w *worker) (fits bool) {
 			return false
 		}
 	}
-	rows, same := []uint32(nil), segs[0]
-	if slices.ContainsFunc(segs, func(n int64) bool { return n != same }) {
-		rows, same = w.packets(), 0
+	rows, first := []uint32(nil), segs[0]
+	same := !slices.ContainsFunc(segs, func(n int64) bool { return n != first })
+	if !same {
+		rows = w.packets()
 	}
 	for begin := 0; begin < w.n; begin += len(p.block) {
 		block := p.block[:min(len(p.block), w.n-begin)]
 		p.pack(block, keys, begin)
-		if same != 0 {
-			for _, key := range block {
-				p.find(key).n += same
+		places := p.find(block)
+		if same {
+			for i, k := range places {
+				sum, over := bits.Add32(p.counts[k], uint32(first), 0)
+				if p.counts[k] = sum; over != 0 {
+					p.more = append(p.more, overflow{block[i], 1<<32 - 1})
+					p.counts[k]++
+				}
 			}
 			continue
 		}
-		for i, key := range block {
-			p.find(key).n += segs[at(rows, begin+i)]
+		for i, k := range places {
+			sum, over := bits.Add32(p.counts[k], uint32(segs[at(rows, begin+i)]), 0)
+			if p.counts[k] = sum; over != 0 {
+				p.more = append(p.more, overflow{block[i], 1<<32 - 1})
+				p.counts[k]++
+			}
 		}
 	}
 	return true
 }
 
-// pack makes the keys, plus 1, of rows from there on.
+// pack makes the keys of rows from there on.
 func (p *packed) pack(to []uint64, keys []key, begin int) {
-	for i := range to {
-		to[i] = 1
-	}
+	clear(to)
 	for k := range keys {
 		shift := p.shifts[k] & 63
 		for i, v := range keys[k].codes[begin : begin+len(to)] {
@@ -129,63 +149,86 @@ func (p *packed) pack(to []uint64, keys []key, begin int) {
 	}
 }
 
-// find is the slot of a key, plus 1.
-func (p *packed) find(key uint64) *slot {
-	mask := uint64(len(p.slots) - 1)
-	h := mix(0, int64(key>>nearBits))
-	s := &p.slots[(h+key)&mask]
-	if s.key == key {
-		return s
+// find finds the places of keys in counts.
+func (p *packed) find(keys []uint64) []uint32 {
+	places := p.places[:len(keys)]
+	for i, key := range keys {
+		block := key >> nearBits
+		h := mix(0, int64(block))
+		s := &p.slots[h&uint64(len(p.slots)-1)]
+		if s.block != block || s.at == 0 {
+			s = p.search(block, h)
+		}
+		places[i] = s.at<<nearBits | uint32(key)&(1<<nearBits-1)
 	}
-	return p.search(key, h+key, h>>32|1)
+	return places
 }
 
-// search goes on from where a key should be, in steps of its own.
-func (p *packed) search(key, at, step uint64) *slot {
-	for mask := uint64(len(p.slots) - 1); ; at += step {
-		s := &p.slots[at&mask]
-		if s.key == key {
+// search goes on from where a block should be, or makes it.
+func (p *packed) search(block, h uint64) *slot {
+	for mask := uint64(len(p.slots) - 1); ; h++ {
+		s := &p.slots[h&mask]
+		if s.at == 0 {
+			*s = slot{block, uint32(p.blocks())}
+			p.counts = append(p.counts, make([]uint32, 1<<nearBits)...)
+			if 2*p.blocks() < len(p.slots) {
+				return s
+			}
+			p.grow()
+			return p.search(block, mix(0, int64(block)))
+		}
+		if s.block == block {
 			return s
 		}
-		if s.key != 0 {
-			continue
-		}
-		if 2*p.n >= len(p.slots) {
-			p.grow()
-			return p.find(key)
-		}
-		p.n++
-		s.key = key
-		return s
 	}
 }
+
+func (p *packed) blocks() int { return len(p.counts) >> nearBits }
+
+// full reports whether there are many keys.
+func (p *packed) full() bool { return p.blocks() > mostBlocks || len(p.more) > mostBlocks }
 
 func (p *packed) grow() {
 	old := p.slots
-	p.slots, p.n = make([]slot, 4*len(old)), 0
+	p.slots = make([]slot, 4*len(old))
+	mask := uint64(len(p.slots) - 1)
 	for _, s := range old {
-		if s.key != 0 {
-			p.find(s.key).n = s.n
+		if s.at == 0 {
+			continue
 		}
+		h := mix(0, int64(s.block))
+		for p.slots[h&mask].at != 0 {
+			h++
+		}
+		p.slots[h&mask] = s
 	}
 }
 
-// unpack makes entries of what was counted.
-func (t *tally) unpack() {
-	p := t.small
-	t.entries = make([]int64, 0, p.n*t.width)
-	t.n = p.n
-	for _, s := range p.slots {
-		if s.key == 0 {
-			continue
-		}
-		for k := range t.keys {
-			v := int64((s.key-1)>>p.shifts[k]&(1<<p.widths[k]-1)) - 1
+// columns are the keys that were counted, and behind them how many packets have each.
+func (p *packed) columns() (all [][]int64) {
+	all = make([][]int64, len(p.widths)+1)
+	add := func(key uint64, n uint32) {
+		for k, shift := range p.shifts {
+			v := int64(key>>shift&(1<<p.widths[k]-1)) - 1
 			if v < 0 {
 				v = parquet.Null
 			}
-			t.entries = append(t.entries, v)
+			all[k] = append(all[k], v)
 		}
-		t.entries = append(t.entries, s.n)
+		all[len(p.widths)] = append(all[len(p.widths)], int64(n))
 	}
+	for _, s := range p.slots {
+		if s.at == 0 {
+			continue
+		}
+		for near, n := range p.counts[int(s.at)<<nearBits:][:1<<nearBits] {
+			if n != 0 {
+				add(s.block<<nearBits|uint64(near), n)
+			}
+		}
+	}
+	for _, o := range p.more {
+		add(o.key, o.n)
+	}
+	return all
 }

@@ -43,11 +43,10 @@ type key struct {
 
 // full reports whether what was counted is to be given.
 func (t *tally) full() bool {
-	n := t.n
-	if t.small != nil {
-		n = t.small.n
+	if t.small != nil && t.small.full() {
+		return true
 	}
-	return n >= mostCounted || t.letters > mostLetters
+	return t.n >= mostCounted || t.letters > mostLetters
 }
 
 // begin takes the columns that are asked for, the same for all row groups.
@@ -105,7 +104,7 @@ func (t *tally) addLong(w *worker) {
 		row := at(rows, i)
 		to := t.entries[last+len(t.keys):]
 		for k, values := range weights {
-			to[k] += values[row]
+			to[k] += int64(uint32(values[row]))
 		}
 	}
 }
@@ -247,38 +246,45 @@ func (k *key) encodeWords(from []uint32) (letters int) {
 	return letters
 }
 
+// columns are the keys that were counted, and behind them their sums.
+func (t *tally) columns() [][]int64 {
+	if t.small != nil {
+		return t.small.columns()
+	}
+	all := make([][]int64, t.width)
+	for i := range all {
+		all[i] = make([]int64, 0, t.n)
+		for at := i; at < len(t.entries); at += t.width {
+			all[i] = append(all[i], t.entries[at])
+		}
+	}
+	return all
+}
+
 // give makes what was counted the worker's next rows; ok is false if there is nothing.
 func (w *worker) give() (ok bool) {
 	t := w.sum
 	w.sum = nil
-	if t.small != nil {
-		t.unpack()
-	}
-	w.rows, w.elements, w.lens, w.n, w.at = nil, nil, nil, t.n, 0
-	for i := range t.keys {
-		w.out = append(w.out, t.column(t.keys[i].output, i))
-		if k := &t.keys[i]; k.kind == word {
-			o := &w.out[len(w.out)-1]
-			o.value = &parquet.Values{Dict: k.dict, Index: make([]uint32, w.n)}
-			for n, v := range o.local {
+	w.rows, w.elements, w.lens, w.n, w.at = nil, nil, nil, 0, 0
+	for i, values := range t.columns() {
+		w.n = len(values)
+		if i >= len(t.keys) {
+			o := t.sums[i-len(t.keys)]
+			w.out = append(w.out, output{column: o.column, to: o.to, local: values})
+			continue
+		}
+		k := &t.keys[i]
+		o := output{column: k.column, to: k.to, local: values}
+		if k.kind == word {
+			o.value = &parquet.Values{Dict: k.dict, Index: make([]uint32, len(values))}
+			for n, v := range values {
 				if o.value.Index[n] = uint32(v); v == parquet.Null {
 					o.value.Index[n] = parquet.NullText
 				}
 			}
 			o.makeDict()
 		}
-	}
-	for i, o := range t.sums {
-		w.out = append(w.out, t.column(o, len(t.keys)+i))
+		w.out = append(w.out, o)
 	}
 	return w.n > 0
-}
-
-// column is one of what was counted.
-func (t *tally) column(o *output, at int) output {
-	made := output{column: o.column, to: o.to, local: make([]int64, 0, t.n)}
-	for ; at < len(t.entries); at += t.width {
-		made.local = append(made.local, t.entries[at])
-	}
-	return made
 }
