@@ -262,6 +262,15 @@ func (f *Reader) check(end int64) error {
 	return nil
 }
 
+// sums are the checksums of the columns, as the footer has them.
+func (g *rowGroup) sums() string {
+	b := make([]byte, 0, 4*len(g.columns))
+	for i := range g.columns {
+		b = binary.BigEndian.AppendUint32(b, g.columns[i].crc)
+	}
+	return hex.EncodeToString(b)
+}
+
 // sumsOf are the checksums of a group's columns; nil: that is no such text.
 func sumsOf(text string) (sums []uint32) {
 	b, err := hex.DecodeString(text)

@@ -4,7 +4,6 @@ package parquet
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -437,15 +436,6 @@ func (f *Writer) footer(createdBy string, meta []KeyValue) ([]byte, error) {
 	w.b = append(binary.LittleEndian.AppendUint32(w.b, uint32(len(w.b))), magic...)
 	copy(w.b[sum:], fmt.Sprintf("%08x", crc32.Checksum(w.b, castagnoli)))
 	return w.b, nil
-}
-
-// sums are the checksums of the columns.
-func (g *rowGroup) sums() string {
-	b := make([]byte, 0, 4*len(g.columns))
-	for i := range g.columns {
-		b = binary.BigEndian.AppendUint32(b, g.columns[i].crc)
-	}
-	return hex.EncodeToString(b)
 }
 
 // noSum stands where the footer's checksum comes, while it is calculated.

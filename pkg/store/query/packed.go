@@ -112,23 +112,16 @@ func (p *packed) add(keys []key, segs []int64, w *worker) (fits bool) {
 	for begin := 0; begin < w.n; begin += len(p.block) {
 		block := p.block[:min(len(p.block), w.n-begin)]
 		p.pack(block, keys, begin)
-		places := p.find(block)
-		if same {
-			for i, k := range places {
-				sum, over := bits.Add32(p.counts[k], uint32(first), 0)
-				if p.counts[k] = sum; over != 0 {
-					p.more = append(p.more, overflow{block[i], 1<<32 - 1})
-					p.counts[k]++
-				}
+		for i, k := range p.find(block) {
+			n := first
+			if !same {
+				n = segs[at(rows, begin+i)]
 			}
-			continue
-		}
-		for i, k := range places {
-			sum, over := bits.Add32(p.counts[k], uint32(segs[at(rows, begin+i)]), 0)
-			if p.counts[k] = sum; over != 0 {
-				p.more = append(p.more, overflow{block[i], 1<<32 - 1})
-				p.counts[k]++
+			sum, over := bits.Add32(p.counts[k], uint32(n), 0)
+			if over != 0 { // 1<<32 are more than is left over
+				p.more, sum = append(p.more, overflow{block[i], 1<<32 - 1}), sum+1
 			}
+			p.counts[k] = sum
 		}
 	}
 	return true

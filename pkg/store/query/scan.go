@@ -343,10 +343,24 @@ func (o *output) load(f *segments.Frame, room *[]int64) (err error) {
 		o.local, *room = to, to
 	case nodeOf:
 		return o.loadNodes(f)
+	case sum:
+		return o.loadSum(f)
 	default:
 		o.value, err = f.Column(o.list, o.of)
 	}
 	return err
+}
+
+// loadSum reads numbers without a sign.
+func (o *output) loadSum(f *segments.Frame) (err error) {
+	if o.value, err = f.Column("", o.of); err != nil || !slices.ContainsFunc(o.value.Ints, func(n int64) bool { return n < 0 }) {
+		return err
+	}
+	o.value = &parquet.Values{Ints: slices.Clone(o.value.Ints)}
+	for i, n := range o.value.Ints {
+		o.value.Ints[i] = int64(uint32(n))
+	}
+	return nil
 }
 
 // loadNodes finds the nodes of the hops that elements name.

@@ -104,7 +104,7 @@ func (t *tally) addLong(w *worker) {
 		row := at(rows, i)
 		to := t.entries[last+len(t.keys):]
 		for k, values := range weights {
-			to[k] += int64(uint32(values[row]))
+			to[k] += values[row]
 		}
 	}
 }
