@@ -74,7 +74,7 @@ type seen struct {
 
 var seed = maphash.MakeSeed()
 
-// FindTwice reads the names of all packets, and compares the checksums of all row groups. Two recorders, as one that
+// FindTwice reads the names of all packets. Two recorders, as one that
 // went on with another's directory, may have kept the same packets: of these the recorder's is given, with what
 // switches have said, as Read does.
 //
