@@ -3,6 +3,8 @@
 package parquet
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -223,6 +225,10 @@ func (f *Reader) check(end int64) error {
 	if len(sums) != len(f.Groups) {
 		return damage("footer", "it has %d checksums for %d row groups", len(sums), len(f.Groups))
 	}
+	chunks := strings.Fields(f.Meta[keyChunks])
+	if len(chunks) > 0 && len(chunks) != len(sums) {
+		return damage("footer", "it has checksums of the columns of %d row groups, not of %d", len(chunks), len(sums))
+	}
 	at, rows := int64(len(magic)), int64(0)
 	for i := range f.Groups {
 		g := &f.Groups[i]
@@ -230,7 +236,11 @@ func (f *Reader) check(end int64) error {
 		if err != nil || g.at != at || g.size < 0 || g.size > mostGroup || g.Rows == 0 || len(g.chunks) != len(f.schema) {
 			return damage("footer", "what it says of row group %d cannot be", i)
 		}
-		g.crc = uint32(sum)
+		if g.crc, g.sums = uint32(sum), nil; len(chunks) > 0 {
+			if g.sums = sumsOf(chunks[i]); len(g.sums) != len(g.chunks) {
+				return damage("footer", "the checksums of the columns of row group %d cannot be", i)
+			}
+		}
 		for _, k := range g.chunks {
 			begin := k.at
 			if k.dict != 0 {
@@ -250,4 +260,25 @@ func (f *Reader) check(end int64) error {
 		return damage("footer", "the row groups end at byte %d, not %d, and have %d rows, not %d", at, end, rows, f.Rows)
 	}
 	return nil
+}
+
+// sums are the checksums of the columns, as the footer has them.
+func (g *rowGroup) sums() string {
+	b := make([]byte, 0, 4*len(g.columns))
+	for i := range g.columns {
+		b = binary.BigEndian.AppendUint32(b, g.columns[i].crc)
+	}
+	return hex.EncodeToString(b)
+}
+
+// sumsOf are the checksums of a group's columns; nil: that is no such text.
+func sumsOf(text string) (sums []uint32) {
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	for ; len(b) >= 4; b = b[4:] {
+		sums = append(sums, binary.BigEndian.Uint32(b))
+	}
+	return sums
 }

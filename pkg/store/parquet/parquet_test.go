@@ -105,6 +105,52 @@ func check(t *testing.T, file []byte, schema Schema, ints [][]int64, texts [][]u
 		t.Fatal(err)
 	}
 	defer g.Close()
+	checkColumns(t, f, g, schema, ints, texts, dict, lens)
+	var m Memory
+	defer m.Close()
+	for range 2 { // the memory is used again
+		if g, err = f.Open(0, &m); err != nil {
+			t.Fatal(err)
+		}
+		checkColumns(t, f, g, schema, ints, texts, dict, lens)
+	}
+	checkDamaged(t, file, f, schema, ints)
+}
+
+// checkDamaged flips a bit in each column: that one alone is damaged.
+func checkDamaged(t *testing.T, file []byte, f *Reader, schema Schema, ints [][]int64) {
+	t.Helper()
+	var m Memory
+	defer m.Close()
+	for i, k := range f.Groups[0].chunks {
+		bad, begin := bytes.Clone(file), k.at
+		if k.dict != 0 {
+			begin = k.dict
+		}
+		bad[begin+k.compressed/2] ^= 4
+		f, err := OpenReader(bytes.NewReader(bad), int64(len(bad)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Read(0); err == nil {
+			t.Errorf("column %d is damaged, and the row group is read", i)
+		}
+		g, err := f.Open(0, &m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, c := range schema {
+			none := c.Optional && !slices.ContainsFunc(ints[at], func(v int64) bool { return v != Null })
+			_, err := g.Column(&c)
+			if want := fmt.Sprintf("row group 0: column %s: its checksum differs: it is damaged", c.Path()); (at == i && !none) != (err != nil) || err != nil && err.Error() != want {
+				t.Errorf("column %d is damaged: %d: %v", i, at, err)
+			}
+		}
+	}
+}
+
+func checkColumns(t *testing.T, f *Reader, g *Group, schema Schema, ints [][]int64, texts [][]uint32, dict []string, lens []uint32) {
+	t.Helper()
 	for i, c := range schema {
 		v, err := g.Column(&c)
 		if err != nil {

@@ -20,9 +20,10 @@ const (
 	NullText = math.MaxUint32
 )
 
-// Keys of the checksums: of the footer and of each row group. A byte that neither covers is compared.
+// Keys of the checksums: of the footer, of each row group, and of the columns of each. A byte that neither covers is compared.
 const (
 	keyGroups = "parquet.crc32c.row_groups"
+	keyChunks = "parquet.crc32c.columns"
 	keyFooter = "parquet.crc32c.footer"
 )
 
@@ -73,6 +74,7 @@ type chunk struct {
 	values, nulls            int64
 	hasBounds                bool
 	low, high                string
+	crc                      uint32
 }
 
 // NewWriter begins a file.
@@ -367,6 +369,7 @@ func (f *Writer) add(k chunk, dict []byte, words int) {
 		w.i32(4, int32(encodingRLE))
 		w.end()
 	}, 0)
+	k.crc = crc32.Checksum(f.out[k.at-f.at:], castagnoli)
 	g.columns = append(g.columns, k)
 }
 
@@ -406,12 +409,12 @@ func (f *Writer) footer(createdBy string, meta []KeyValue) ([]byte, error) {
 	f.schema.write(w)
 	w.i64(3, f.rows)
 	w.list(4, thriftStruct, len(f.groups))
-	sums := make([]string, len(f.groups))
+	sums, chunks := make([]string, len(f.groups)), make([]string, len(f.groups))
 	for i := range f.groups {
 		f.groups[i].write(w, f.schema, i)
-		sums[i] = fmt.Sprintf("%08x", f.groups[i].crc)
+		sums[i], chunks[i] = fmt.Sprintf("%08x", f.groups[i].crc), f.groups[i].sums()
 	}
-	meta = append(append([]KeyValue(nil), meta...), KeyValue{keyGroups, strings.Join(sums, " ")}, KeyValue{keyFooter, noSum})
+	meta = append(append([]KeyValue(nil), meta...), KeyValue{keyGroups, strings.Join(sums, " ")}, KeyValue{keyChunks, strings.Join(chunks, " ")}, KeyValue{keyFooter, noSum})
 	w.list(5, thriftStruct, len(meta))
 	sum := 0
 	for _, kv := range meta {

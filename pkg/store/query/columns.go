@@ -6,6 +6,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/duckdb/duckdb-go/v2"
 
@@ -39,6 +40,7 @@ type column struct {
 	list string // of the file's column; "": it has a value for each packet
 	of   string // the file's column
 	made made   // not of a column
+	each bool   // with it, no rows are counted as one
 }
 
 // made says what a column is made of that no file has.
@@ -51,6 +53,7 @@ const (
 	branches      // how many losses the copies have
 	nodeOf        // the node of the hop of an element
 	once          // 1 where the flag is set, else 0
+	sum           // of the rows that are counted as one
 	ofRecord      // of the packet's record: slow
 )
 
@@ -108,6 +111,16 @@ var (
 		[]column{{name: "node", kind: word, list: "int", of: "hop", made: nodeOf}},
 	)
 )
+
+// counted are columns of a table function whose rows stand for all packets, or elements, with the same values of the
+// columns that are asked for.
+func counted(all []column, each ...string) []column {
+	all = join(all, []column{{name: "packets", kind: long, of: "segs", made: sum}, {name: "bytes", kind: long, of: "len", made: sum}})
+	for i := range all {
+		all[i].each = slices.Contains(each, all[i].name)
+	}
+	return all
+}
 
 // without leaves out a column.
 func without(all []column, name string) (rest []column) {

@@ -206,7 +206,7 @@ func TestDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text[len(text)/10] ^= 1
+	text[24] ^= 1 // of t
 	if err := os.WriteFile(files[0], text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,51 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	db, r := opened(t, dir, Options{})
-	if got := answer(t, db, "SELECT count(*), count(latency_ns) FROM packets"); got != "1000 1000" {
+	if got := answer(t, db, "SELECT count(*), count(latency_ns) FROM packets"); got != "66536 66536" {
+		t.Errorf("%s packets: what is asked for is not damaged", got)
+	}
+	if got := answer(t, db, "SELECT count(*), count(t_ns) FROM packets"); got != "1000 1000" {
 		t.Errorf("%s packets", got)
 	}
-	if d := fmt.Sprint(r.Dir.Damage()); !strings.Contains(d, files[0]+": row group 0: its checksum differs") || !strings.Contains(d, "packets-link.parquet") {
+	if d := fmt.Sprint(r.Dir.Damage()); !strings.Contains(d, files[0]+": row group 0: column t: its checksum differs") || !strings.Contains(d, "packets-link.parquet") {
 		t.Errorf("damage: %s", d)
+	}
+}
+
+// TestCounted: what is counted before DuckDB gets it is what DuckDB counts of all rows: of short keys and long ones, of a
+// row group whose keys are longer than those before, and of more than 32 bits hold.
+func TestCounted(t *testing.T) {
+	dir := t.TempDir()
+	var all []*segments.Packet
+	for i := range uint64(2*65536 + 1000) {
+		p := packetAt(i)
+		p.Segs, p.Len = int(1+i%3), uint32(40+i%7)
+		wait := int64(i * i % 1009)
+		if i > 65536 {
+			p.Segs, wait = 1<<31+int(i%5), wait<<25
+		}
+		p.Hops = p.Hops[:1+i%3]
+		for h := range p.Hops {
+			if hop := &p.Hops[h]; h > 0 {
+				hop.InNs, hop.OutNs = int64(h)*wait, int64(h)*wait+wait/7
+			}
+		}
+		all = append(all, p)
+	}
+	keep(t, dir, segments.Options{Once: true}, all...)
+	db, _ := opened(t, dir, Options{Threads: 2})
+	for _, c := range []struct{ table, columns string }{
+		{"hop", "hop, link_ns"}, {"hop", "node, port, node_ns"}, {"hop", "link_ns, node_ns"}, {"hop", "node"}, {"hop", "link_ns, node_ns, path_id, src, dst"}, {"hop", "queue_ns"},
+		{"packet", "dst, path"}, {"packet", "dst, sport, path_id, state, guid"}, {"packet", "dst, latency_ns"}, {"packet", "segs"},
+	} {
+		counted := fmt.Sprintf("SELECT %s, sum(packets)::VARCHAR AS a FROM radar_%s_counts() GROUP BY ALL", c.columns, c.table)
+		single := fmt.Sprintf("SELECT %s, sum(segs)::VARCHAR AS a FROM radar_%ss() GROUP BY ALL", c.columns, c.table)
+		if got := answer(t, db, fmt.Sprintf("SELECT count(*) FROM ((%s) EXCEPT (%s) UNION ALL ((%[2]s) EXCEPT (%[1]s)))", counted, single)); got != "0" {
+			t.Errorf("%s: %s rows are other ones", c.columns, got)
+		}
+	}
+	if got, want := answer(t, db, "SELECT sum(bytes) FROM radar_packet_counts()"), answer(t, db, "SELECT sum(len) FROM packets"); got != want {
+		t.Errorf("%s bytes, not %s", got, want)
 	}
 }
 

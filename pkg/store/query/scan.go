@@ -23,6 +23,8 @@ import (
 type table struct {
 	name    string
 	list    string // "": a row for each packet
+	lost    bool   // only packets that were lost, or freed after delivery
+	counts  bool   // see counted
 	columns []column
 	info    []duckdb.ColumnInfo
 	e       *engine
@@ -33,7 +35,7 @@ type scan struct {
 	*table
 	places []segments.Place
 	twice  *recording.Twice
-	next   atomic.Int64
+	place  atomic.Int64 // the next one
 	ctx    context.Context
 }
 
@@ -57,7 +59,7 @@ func (s *scan) Cardinality() *duckdb.CardinalityInfo {
 
 // Init implements duckdb.ParallelChunkTableSource.
 func (s *scan) Init() duckdb.ParallelTableSourceInfo {
-	s.next.Store(0)
+	s.place.Store(0)
 	return duckdb.ParallelTableSourceInfo{MaxThreads: s.e.threads}
 }
 
@@ -72,9 +74,14 @@ func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
 // worker reads row groups for one thread.
 type worker struct {
 	*scan
-	out []output // of the row group
+	mem   parquet.Memory
+	again *segments.Place // is read next; nil: the scan says which one
+	sum   *tally          // of rows that are counted; nil: each row is given
+	out   []output        // of the row group
 	// rows and elements are what comes of it, element by element; nil: all packets in their order.
 	rows, elements []uint32
+	lens           []uint32 // of the list whose elements all come, from which rows are made when they are asked for
+	index          []int64  // memory of indices
 	n, at          int
 }
 
@@ -92,15 +99,13 @@ type output struct {
 func (w *worker) fill(chunk duckdb.DataChunk) error {
 	for w.at >= w.n {
 		w.release()
-		if err := w.ctx.Err(); err != nil {
+		more, err := w.next(chunk)
+		if err != nil {
 			return err
 		}
-		i := int(w.next.Add(1)) - 1
-		if i >= len(w.places) {
+		if !more {
+			w.mem.Close()
 			return chunk.SetSize(0)
-		}
-		if err := w.open(w.places[i], projectionOf(chunk)); err != nil {
-			return err
 		}
 	}
 	n := min(w.n-w.at, duckdb.GetDataChunkCapacity())
@@ -112,20 +117,50 @@ func (w *worker) fill(chunk duckdb.DataChunk) error {
 	return chunk.SetSize(n)
 }
 
-// open reads the columns of a row group. One that is damaged gives nothing, and is named.
-func (w *worker) open(place segments.Place, projection []int) error {
-	w.n, w.at = 0, 0
-	f := w.e.r.Dir.Load(place)
-	if f == nil {
-		return nil
+// next reads a row group, or as many as can be counted together; more is false after the last one.
+func (w *worker) next(chunk duckdb.DataChunk) (more bool, err error) {
+	projection := projectionOf(chunk)
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return false, err
+		}
+		if w.again == nil {
+			i := int(w.place.Add(1)) - 1
+			if i >= len(w.places) {
+				return w.sum != nil && w.give(), nil
+			}
+			w.again = &w.places[i]
+		}
+		if w.sum == nil && w.counts && !w.each(projection) {
+			w.sum = &tally{}
+		}
+		w.open(*w.again, projection)
+		if w.sum == nil {
+			w.again = nil
+			return true, nil
+		}
+		fits := w.sum.add(w)
+		if w.release(); fits {
+			w.again = nil
+		}
+		if !fits || w.sum.full() {
+			return w.give(), nil
+		}
 	}
-	defer f.Close()
+}
+
+// open reads the columns of a row group. One that is damaged gives nothing, and is named.
+func (w *worker) open(place segments.Place, projection []int) {
+	w.n, w.at = 0, 0
+	f := w.e.r.Dir.Load(place, &w.mem)
+	if f == nil {
+		return
+	}
 	if err := w.read(f, projection); err != nil {
 		w.release()
 		f.Damaged(err)
 		w.n = 0
 	}
-	return nil
 }
 
 func (w *worker) read(f *segments.Frame, projection []int) error {
@@ -156,7 +191,7 @@ func (w *worker) read(f *segments.Frame, projection []int) error {
 			recorded = append(recorded, o)
 			continue
 		}
-		if err := o.load(f); err != nil {
+		if err := o.load(f, &w.index); err != nil {
 			return err
 		}
 	}
@@ -165,18 +200,33 @@ func (w *worker) read(f *segments.Frame, projection []int) error {
 			return err
 		}
 	}
-	for i := range w.out {
-		w.out[i].makeDict()
+	if w.sum == nil {
+		for i := range w.out {
+			w.out[i].makeDict()
+		}
 	}
 	return nil
 }
 
+// each reports whether a column is asked for with which no rows are counted as one.
+func (w *worker) each(projection []int) bool {
+	for i := range w.columns {
+		if w.columns[i].each && projection[i] >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // choose finds out which rows come.
 func (w *worker) choose(f *segments.Frame) error {
-	w.rows, w.elements = w.rows[:0], w.elements[:0] // a nil one is all, in their order
+	w.rows, w.elements, w.lens = w.rows[:0], w.elements[:0], nil // a nil one is all, in their order
 	left := w.twice.LeftOut(f.Place)
 	if w.list == "int" {
 		left = w.twice.SaidLeftOut(f.Place)
+	}
+	if w.lost {
+		return w.chooseLost(f, left)
 	}
 	if w.list == "" {
 		w.n = f.Rows
@@ -197,18 +247,45 @@ func (w *worker) choose(f *segments.Frame) error {
 		return err
 	}
 	w.chooseElements(lens, left)
+	return nil
+}
+
+// chooseLost chooses packets that were lost, or freed after delivery.
+func (w *worker) chooseLost(f *segments.Frame, left []bool) error {
+	state, err := f.Column("", "state")
+	if err != nil {
+		return err
+	}
+	is := make([]bool, f.Rows)
+	lost := slices.Index(state.Dict, string(record.Lost))
+	for i, x := range state.Index {
+		is[i] = int(x) == lost
+	}
+	for _, name := range []string{"missing", "local_drop"} {
+		flag, err := f.Column("", name)
+		if err != nil {
+			return err
+		}
+		for i, v := range flag.Ints {
+			is[i] = is[i] || v == 1
+		}
+	}
+	for i := range is {
+		if is[i] && (left == nil || !left[i]) {
+			w.rows = append(w.rows, uint32(i))
+		}
+	}
 	w.n = len(w.rows)
 	return nil
 }
 
 func (w *worker) chooseElements(lens []uint32, left []bool) {
+	w.n = 0
 	if left == nil {
-		for i, n := range lens {
-			for range n {
-				w.rows = append(w.rows, uint32(i))
-			}
+		w.lens, w.elements = lens, nil
+		for _, n := range lens {
+			w.n += int(n)
 		}
-		w.elements = nil
 		return
 	}
 	at := uint32(0)
@@ -220,34 +297,70 @@ func (w *worker) chooseElements(lens []uint32, left []bool) {
 		}
 		at += n
 	}
+	w.n = len(w.rows)
 }
 
-// load reads a column, or makes it.
-func (o *output) load(f *segments.Frame) (err error) {
+// packets are the rows of packets that come, one for each element; nil: all, in their order.
+func (w *worker) packets() []uint32 {
+	if w.lens == nil {
+		return w.rows
+	}
+	w.rows = slices.Grow(w.rows[:0], w.n)
+	for i, n := range w.lens {
+		for range n {
+			w.rows = append(w.rows, uint32(i))
+		}
+	}
+	w.lens = nil
+	return w.rows
+}
+
+// load reads a column, or makes it; indices in the memory of room.
+func (o *output) load(f *segments.Frame, room *[]int64) (err error) {
 	switch o.made {
 	case slots:
 		o.local = slices.Repeat([]int64{int64(f.Meta().Slots)}, f.Rows)
-	case branches, index:
+	case branches:
 		lens, err := f.Lens(o.list)
 		if err != nil {
 			return err
 		}
+		o.local = make([]int64, len(lens))
+		for i, n := range lens {
+			o.local[i] = int64(n)
+		}
+	case index:
+		lens, err := f.Lens(o.list)
+		if err != nil {
+			return err
+		}
+		to := (*room)[:0]
 		for _, n := range lens {
-			if o.made == branches {
-				o.local = append(o.local, int64(n))
-			}
 			for k := range n {
-				if o.made == index {
-					o.local = append(o.local, int64(k))
-				}
+				to = append(to, int64(k))
 			}
 		}
+		o.local, *room = to, to
 	case nodeOf:
 		return o.loadNodes(f)
+	case sum:
+		return o.loadSum(f)
 	default:
 		o.value, err = f.Column(o.list, o.of)
 	}
 	return err
+}
+
+// loadSum reads numbers without a sign.
+func (o *output) loadSum(f *segments.Frame) (err error) {
+	if o.value, err = f.Column("", o.of); err != nil || !slices.ContainsFunc(o.value.Ints, func(n int64) bool { return n < 0 }) {
+		return err
+	}
+	o.value = &parquet.Values{Ints: slices.Clone(o.value.Ints)}
+	for i, n := range o.value.Ints {
+		o.value.Ints[i] = int64(uint32(n))
+	}
+	return nil
 }
 
 // loadNodes finds the nodes of the hops that elements name.

@@ -149,7 +149,7 @@ var lossFields = []Field{
 const lossRows = `(SELECT * EXCLUDE ("at"), coalesce("at", 'node') AS "at" FROM (
 	SELECT * EXCLUDE (loss_at, branches), loss_at AS "at", NULL::INTEGER AS hop, coalesce(loss_node, '?') AS node, loss_port AS port, loss_reason AS reason, loss_qdisc AS qdisc,
 		loss_function AS "function", loss_at_ns AS at_ns, coalesce(loss_first, false)::INTEGER AS skbs, coalesce(local_drop, false) AS after_delivery
-	FROM radar_packets() WHERE state = 'lost' AND branches = 0 OR missing OR local_drop
+	FROM radar_lost() WHERE state = 'lost' AND branches = 0 OR missing OR local_drop
 	UNION ALL BY NAME SELECT * FROM radar_losses()))`
 
 var flowFields = []Field{
@@ -180,18 +180,22 @@ var flowFields = []Field{
 	{"paths", "BIGINT", "", "paths that it took", ""},
 }
 
+// packetCounts are packets, of which those that do not differ in what is asked for are counted as one row: k packets of b bytes.
+const packetCounts = `(SELECT * EXCLUDE (packets, bytes) REPLACE (coalesce(later_fragment, false) AS later_fragment), epoch_ns(t) AS t_ns, ` + flowID + ` AS flow_id,
+	packets AS k, bytes AS b FROM radar_packet_counts())`
+
 // ended are the sums of packets that have ended.
-const ended = `sum(segs)::BIGINT AS packets, sum(len)::BIGINT AS bytes,
-	coalesce(sum(segs) FILTER (state = 'delivered'), 0)::BIGINT AS delivered, coalesce(sum(segs) FILTER (state = 'left'), 0)::BIGINT AS "left",
-	coalesce(sum(segs) FILTER (state = 'lost'), 0)::BIGINT AS lost, coalesce(sum(segs) FILTER (state = 'expired'), 0)::BIGINT AS expired,
-	coalesce(sum(segs) FILTER (state = 'ignored'), 0)::BIGINT AS ignored,
+const ended = `sum(k)::BIGINT AS packets, sum(b)::BIGINT AS bytes,
+	coalesce(sum(k) FILTER (state = 'delivered'), 0)::BIGINT AS delivered, coalesce(sum(k) FILTER (state = 'left'), 0)::BIGINT AS "left",
+	coalesce(sum(k) FILTER (state = 'lost'), 0)::BIGINT AS lost, coalesce(sum(k) FILTER (state = 'expired'), 0)::BIGINT AS expired,
+	coalesce(sum(k) FILTER (state = 'ignored'), 0)::BIGINT AS ignored,
 	min(latency_ns) FILTER (state IN ('delivered', 'left')) AS latency_min_ns, quantile_disc(latency_ns, 0.5) FILTER (state IN ('delivered', 'left')) AS latency_p50_ns,
 	quantile_disc(latency_ns, 0.99) FILTER (state IN ('delivered', 'left')) AS latency_p99_ns, max(latency_ns) FILTER (state IN ('delivered', 'left')) AS latency_max_ns`
 
 const flowRows = `(SELECT flow_id, any_value(proto) AS proto, any_value(src) AS src, any_value(dst) AS dst, any_value(sport) AS sport, any_value(dport) AS dport,
 	any_value(icmp_type) AS icmp_type, any_value(icmp_id) AS icmp_id, any_value(later_fragment) AS fragments, ` + ended + `,
 	min(t_ns) AS first_ns, max(t_ns + greatest(coalesce(latency_ns, 0), 0)) AS last_ns, count(DISTINCT path) AS paths
-	FROM packets WHERE flow_id IS NOT NULL AND state <> 'in_flight' GROUP BY flow_id)`
+	FROM ` + packetCounts + ` WHERE flow_id IS NOT NULL AND state <> 'in_flight' GROUP BY flow_id)`
 
 var pathFields = []Field{
 	{"path_id", "BIGINT", "", "number of the path with its ports", ""},
@@ -211,7 +215,7 @@ var pathFields = []Field{
 }
 
 const pathRows = `(SELECT path_id, any_value(path) AS path, ` + ended + `, count(DISTINCT flow_id) FILTER (NOT later_fragment) AS flows
-	FROM packets WHERE state <> 'in_flight' GROUP BY path_id)`
+	FROM ` + packetCounts + ` WHERE state <> 'in_flight' GROUP BY path_id)`
 
 var reportFields = []Field{
 	number("hop", "INTEGER", "", "index of the hop, from 0"),
@@ -228,22 +232,26 @@ var eventFields = []Field{
 
 // percentiles makes a macro of hops: exact percentiles of a time by place, of packets. It counts equal times first, which
 // takes far less than to keep all of them, as quantile_cont does.
-const percentiles = `CREATE MACRO percentiles(place_of, ns_of) AS TABLE
-	WITH times AS (SELECT place_of AS place, ns_of AS x, sum(segs) AS k FROM hops WHERE ns_of IS NOT NULL GROUP BY ALL),
+var percentiles = `CREATE MACRO percentiles(place_of, ns_of) AS TABLE
+	WITH times AS (SELECT place_of AS place, ns_of AS x, sum(packets) AS k FROM (SELECT ` + list(with(ofPacket, hopFields)) + `, packets FROM radar_hop_counts()) WHERE ns_of IS NOT NULL GROUP BY ALL),
 		ranked AS (SELECT place, x, sum(k) OVER (PARTITION BY place ORDER BY x) AS c, sum(k) OVER (PARTITION BY place) AS n FROM times)
 	SELECT place, any_value(n)::BIGINT AS count, min(x) AS min_ns, min(x) FILTER (c >= 0.5 * n) AS p50_ns, min(x) FILTER (c >= 0.9 * n) AS p90_ns,
 		min(x) FILTER (c >= 0.99 * n) AS p99_ns, min(x) FILTER (c >= 0.999 * n) AS p99_9_ns, max(x) AS max_ns FROM ranked GROUP BY place`
 
 // definition is the statement that makes a view.
 func (v *View) definition() string {
-	var list []string
-	for _, f := range v.Columns {
+	return "CREATE VIEW " + v.Name + " AS SELECT " + list(v.Columns) + " FROM " + v.from
+}
+
+// list are columns as SELECT has them.
+func list(fields []Field) string {
+	var all []string
+	for _, f := range fields {
 		name := `"` + f.Name + `"`
-		if f.sql == "" {
-			list = append(list, name)
-		} else {
-			list = append(list, f.sql+" AS "+name)
+		if f.sql != "" {
+			name = f.sql + " AS " + name
 		}
+		all = append(all, name)
 	}
-	return "CREATE VIEW " + v.Name + " AS SELECT " + strings.Join(list, ", ") + " FROM " + v.from
+	return strings.Join(all, ", ")
 }

@@ -35,7 +35,7 @@ func (o *output) from(w *worker) []uint32 {
 	if o.list != "" && o.list == w.list {
 		return w.elements
 	}
-	return w.rows
+	return w.packets()
 }
 
 // write writes n values into the chunk.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/vnetradar/radar/pkg/store/parquet"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
@@ -73,7 +74,7 @@ type seen struct {
 
 var seed = maphash.MakeSeed()
 
-// FindTwice reads the names of all packets, and compares the checksums of all row groups. Two recorders, as one that
+// FindTwice reads the names of all packets. Two recorders, as one that
 // went on with another's directory, may have kept the same packets: of these the recorder's is given, with what
 // switches have said, as Read does.
 //
@@ -113,19 +114,20 @@ func eachPlace(ctx context.Context, d *segments.Dir, places []segments.Place, fn
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
+			var m parquet.Memory
+			defer m.Close()
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
 				if i >= len(places) {
 					return
 				}
-				if f := d.Load(places[i]); f != nil {
+				if f := d.Load(places[i], &m); f != nil {
 					keys, err := keysOf(f)
 					if err != nil {
 						f.Damaged(err)
 					} else {
 						fn(i, f, keys)
 					}
-					f.Close()
 				}
 			}
 		})

@@ -20,7 +20,7 @@ type Place struct {
 // Meta is what the file says of its recording.
 func (p *Place) Meta() *Meta { return p.of.meta }
 
-// Frame is a row group of which single columns are read. It is for one goroutine. The caller closes it.
+// Frame is a row group of which single columns are read. It is for one goroutine.
 type Frame struct {
 	Place
 
@@ -57,18 +57,15 @@ func (d *Dir) Places() (all []Place) {
 	return all
 }
 
-// Load reads a row group; nil if it is damaged, which Damage then names.
-func (d *Dir) Load(p Place) *Frame {
-	raw, err := p.of.r.Read(p.group)
+// Load begins to read a row group; nil if it is damaged, which Damage then names. Columns lie in m, until it is used again.
+func (d *Dir) Load(p Place, m *parquet.Memory) *Frame {
+	raw, err := p.of.r.Open(p.group, m)
 	if err != nil {
 		d.damaged(p.of.name, err)
 		return nil
 	}
 	return &Frame{Place: p, d: d, raw: raw, cols: make(map[int]*parquet.Values), lens: make(map[string][]uint32)}
 }
-
-// Close gives memory back.
-func (f *Frame) Close() { f.raw.Close() }
 
 // Damaged names damage that a reader of columns has found.
 func (f *Frame) Damaged(err error) { f.d.damaged(f.of.name, err) }
