@@ -245,7 +245,15 @@ func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error
 	if err != nil {
 		return nil, err
 	}
-	return answer.ReadRecorded(dir)
+	recorded, err := answer.ReadRecorded(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := recorded.Dir.HoldEvents(ctx); err != nil {
+		recorded.Dir.Close()
+		return nil, err
+	}
+	return recorded, nil
 }
 
 // unnamed makes a file that no directory has.

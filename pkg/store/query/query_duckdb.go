@@ -132,6 +132,7 @@ func (t *table) bind(map[string]any, ...any) (duckdb.ParallelChunkTableSource, e
 type eventRows struct {
 	info []duckdb.ColumnInfo
 	all  []segments.Event
+	next int
 }
 
 func (e *engine) events() error {
@@ -160,17 +161,18 @@ func (r *eventRows) Cardinality() *duckdb.CardinalityInfo {
 	return &duckdb.CardinalityInfo{Cardinality: uint(len(r.all)), Exact: true}
 }
 
-// Init implements duckdb.RowTableSource.
-func (r *eventRows) Init() {}
+// Init implements duckdb.RowTableSource. A recursive query reads the same rows again.
+func (r *eventRows) Init() { r.next = 0 }
 
 // FillRow implements duckdb.RowTableSource.
 func (r *eventRows) FillRow(to duckdb.Row) (bool, error) {
-	if len(r.all) == 0 {
+	if r.next == len(r.all) {
 		return false, nil
 	}
-	e := r.all[0]
-	r.all = r.all[1:]
-	err := errors.Join(duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, e.Kind), duckdb.SetRowValue(to, 2, e.JSON()))
+	e := r.all[r.next]
+	r.next++
+	err := errors.Join(duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, strings.ToValidUTF8(e.Kind, "\ufffd")),
+		duckdb.SetRowValue(to, 2, strings.ToValidUTF8(e.JSON(), "\ufffd")))
 	return err == nil, err
 }
 

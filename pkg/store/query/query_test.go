@@ -174,6 +174,51 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestUnknown: a loss whose place is not known is one at its node, and what is not known is NULL: of packets and of copies.
+func TestUnknown(t *testing.T) {
+	dir := t.TempDir()
+	lost, copied := packetAt(1), packetAt(2)
+	lost.State, lost.Lost = record.Lost, true
+	lost.Loss = packet.Drop{Node: 1, Port: packet.NoPort, AtNs: packet.NoTime}
+	copied.Tree = true
+	copied.Drops = []packet.BranchDrop{{Hop: 1, Drop: packet.Drop{Node: 1, Port: packet.NoPort, AtNs: packet.NoTime}}}
+	keep(t, dir, segments.Options{}, lost, copied)
+	db, _ := opened(t, dir, Options{})
+	want := `node <nil> <nil> <nil> <nil>`
+	if got := answer(t, db, `SELECT "at", port, reason, qdisc, "function" FROM losses`); got != want+"\n"+want {
+		t.Errorf("losses: %s", got)
+	}
+	if got := answer(t, db, `SELECT loss_at, loss_port, loss_reason, loss_qdisc, loss_function FROM packets WHERE lost`); got != want {
+		t.Errorf("packets: %s", got)
+	}
+}
+
+// TestEvents: events come as often as they are asked for, with texts that are none made ones.
+func TestEvents(t *testing.T) {
+	dir := t.TempDir()
+	w, err := segments.Create(dir, segments.Meta{}, segments.Options{MaxAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range []string{"a", "b", "c\xff"} {
+		if err := w.AddEvent(time.Unix(int64(i), 0), kind, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, _ := opened(t, dir, Options{})
+	for text, want := range map[string]string{
+		"SELECT kind FROM events ORDER BY t": "a\nb\nc\ufffd",
+		"WITH RECURSIVE r AS (SELECT 0 AS n, 'x' AS kind UNION ALL SELECT n + 1, e.kind FROM r, events e WHERE n < 2 AND (n = 0 OR r.kind = e.kind)) SELECT count(*) FROM r": "7",
+	} {
+		if got := answer(t, db, text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestTwice: of packets that two recorders have kept each is there once, and what switches have said stays.
 func TestTwice(t *testing.T) {
 	dir := t.TempDir()
