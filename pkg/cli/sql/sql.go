@@ -126,7 +126,12 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(400) // columns of row groups come and go
-	recorded, err := f.open(k, cmd.Context())
+	ctx, stop := untilEnded(cmd.Context(), s == nil)
+	defer stop()
+	recorded, err := f.open(k, ctx)
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -149,16 +154,39 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 		}
 		defer os.RemoveAll(o.Temp)
 	}
-	db, err := query.Open(cmd.Context(), recorded.Recording, o)
+	db, err := query.Open(ctx, recorded.Recording, o)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	a := &asker{Kit: k, f: f, db: db, recorded: recorded, out: out}
 	if s == nil {
-		return a.prompt(cmd.Context())
+		return a.prompt(ctx)
 	}
-	return a.all(cmd.Context(), s)
+	return a.all(ctx, s)
+}
+
+// errInterrupted says that a signal has ended a command.
+var errInterrupted = errors.New("interrupted")
+
+// untilEnded ends ctx when a signal is to end the command, so that its files are removed. nohup stays what it is. Ctrl-C
+// does not end a prompt.
+func untilEnded(ctx context.Context, prompt bool) (_ context.Context, release func()) {
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	unheard := make(chan os.Signal, 1)
+	if prompt {
+		signal.Notify(unheard, os.Interrupt)
+	} else {
+		signals = append(signals, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(ctx, signals...)
+	return ctx, func() {
+		stop()
+		signal.Stop(unheard)
+	}
 }
 
 // source is a text of statements.
@@ -238,7 +266,7 @@ func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error
 		return nil, fmt.Errorf("make a directory for what the ring remembers: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt) // there is no prompt yet
 	defer stop()
 	notes, err := recorder.KeepOnce(ctx, k.Domain, dir, f.version)
 	k.Note(notes)
@@ -277,8 +305,6 @@ type asker struct {
 
 // all answers statements one after the other, until one fails.
 func (a *asker) all(ctx context.Context, s *source) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	for i, st := range s.list {
 		if i > 0 && !a.Output.Raw() {
 			fmt.Fprintln(a.Out)
@@ -289,7 +315,7 @@ func (a *asker) all(ctx context.Context, s *source) error {
 			continue
 		}
 		if errors.Is(err, context.Canceled) {
-			return errors.New("interrupted")
+			return errInterrupted
 		}
 		if s.name != "" || len(s.list) > 1 {
 			return fmt.Errorf("%sline %d: %w", prefix(s.name), st.Line, err)
