@@ -357,7 +357,7 @@ func (a *asker) answer(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if n == 0 {
+	if n == 0 && rows.Selects() {
 		a.whyEmpty()
 	}
 	runtime.KeepAlive(a.recorded)

@@ -136,6 +136,12 @@ func printed(w *clitest.World, dir string) {
 			w.Errorf("radar sql %v says %q, want %q", args, out, want)
 		}
 	}
+	if out := w.Radar(kit.ExitOK, "sql", "-r", dir, "-c", "-- mine\nCREATE TABLE a AS SELECT 1 AS x; CREATE VIEW v AS FROM a; SELECT 'a┌\nb' AS x FROM v"); strings.Contains(out, "no packet") || !strings.Contains(out, "a┌ b") {
+		w.Errorf("own tables: %q", out)
+	}
+	if out := w.Radar(kit.ExitOK, "sql", "-r", dir, "-c", "EXPLAIN SELECT 1"); !strings.Contains(out, "PROJECTION") || strings.Contains(out, "┌ ") || strings.Count(out, "\n") < 4 {
+		w.Errorf("a plan: %q", out)
+	}
 	file := filepath.Join(w.TempDir(), "a.sql")
 	if err := os.WriteFile(file, []byte("SELECT 1 AS one;\n\n-- second\nSELECT nod FROM hops;\n"), 0o600); err != nil {
 		w.Fatal(err)

@@ -192,7 +192,9 @@ func (e *engine) Query(ctx context.Context, text string, limit int) (Rows, error
 	if err != nil {
 		return nil, e.failed(ctx, err)
 	}
-	return e.newRows(ctx, r), nil
+	all := e.newRows(ctx, r)
+	all.selects, all.plan = selects, firstWord(text) == "explain"
+	return all, nil
 }
 
 // Parquet writes the answer to a SELECT into the file of Options.Out.

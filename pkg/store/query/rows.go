@@ -34,6 +34,8 @@ type rows struct {
 	raw     []driver.Value
 	values  []any
 	release func()
+	selects bool
+	plan    bool
 }
 
 func (e *engine) newRows(ctx context.Context, r driver.Rows) *rows {
@@ -57,6 +59,12 @@ func (e *engine) newRows(ctx context.Context, r driver.Rows) *rows {
 
 // Columns implements Rows.
 func (r *rows) Columns() []Column { return r.columns }
+
+// Selects implements Rows.
+func (r *rows) Selects() bool { return r.selects }
+
+// Plan implements Rows.
+func (r *rows) Plan() bool { return r.plan }
 
 // Next implements Rows.
 func (r *rows) Next() ([]any, error) {
