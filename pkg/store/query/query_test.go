@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -425,6 +427,33 @@ func TestInterrupted(t *testing.T) {
 	}
 	if got := answer(t, db, "SELECT count(*) FROM packets"); got != "3" {
 		t.Errorf("then: %s", got)
+	}
+}
+
+// TestReleased: what a query takes that ends before its row group does is given back.
+func TestReleased(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, segments.Options{}, several(30000)...)
+	db, _ := opened(t, dir, Options{})
+	var held atomic.Int64
+	create, destroy := mapping.CreateVector, mapping.DestroyVector
+	mapping.CreateVector = func(l mapping.LogicalType, n mapping.IdxT) mapping.Vector { held.Add(1); return create(l, n) }
+	mapping.DestroyVector = func(v *mapping.Vector) { held.Add(-1); destroy(v) }
+	defer func() { mapping.CreateVector, mapping.DestroyVector = create, destroy }()
+	if got := answer(t, db, "SELECT path FROM packets LIMIT 1"); got != "n0 > n1 > n2" {
+		t.Error(got)
+	}
+	if held.Load() == 0 {
+		t.Fatal("it has taken nothing")
+	}
+	if got := answer(t, db, "SELECT 1"); got != "1" {
+		t.Error(got)
+	}
+	for end := time.Now().Add(10 * time.Second); held.Load() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		runtime.GC()
+	}
+	if n := held.Load(); n != 0 {
+		t.Errorf("%d columns are not given back", n)
 	}
 }
 

@@ -7,6 +7,7 @@ package query
 import (
 	"context"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -62,7 +63,11 @@ func (s *scan) Init() duckdb.ParallelTableSourceInfo {
 }
 
 // NewLocalState implements duckdb.ParallelChunkTableSource.
-func (s *scan) NewLocalState() any { return &worker{scan: s} }
+func (s *scan) NewLocalState() any {
+	w := &worker{scan: s, taken: new(taken)}
+	runtime.AddCleanup(w, (*taken).release, w.taken) // a query may end before its row group does
+	return w
+}
 
 // FillChunk implements duckdb.ParallelChunkTableSource.
 func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
@@ -72,10 +77,15 @@ func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
 // worker reads row groups for one thread.
 type worker struct {
 	*scan
-	out []output // of the row group
+	*taken
 	// rows and elements are what comes of it, element by element; nil: all packets in their order.
 	rows, elements []uint32
 	n, at          int
+}
+
+// taken is what takes memory of DuckDB. It does not know its worker, which ends before it.
+type taken struct {
+	out []output // of the row group
 }
 
 // output is a column that is asked for.
@@ -329,13 +339,13 @@ func value(v *int64) int64 {
 }
 
 // release gives back what the row group has taken.
-func (w *worker) release() {
-	for i := range w.out {
-		if w.out[i].has {
-			mapping.DestroyVector(&w.out[i].dict)
+func (t *taken) release() {
+	for i := range t.out {
+		if t.out[i].has {
+			mapping.DestroyVector(&t.out[i].dict)
 		}
 	}
-	w.out = nil
+	t.out = nil
 }
 
 // A DataChunk has no method for whole vectors: what it wraps is read by reflection, of the version that go.mod names.
