@@ -138,7 +138,9 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 	defer recorded.Dir.Close()
 	o := query.Options{Memory: uint64(f.memory), Threads: f.threads, MaxTemp: uint64(f.tempSize)}
 	if o.Memory == 0 {
-		o.Memory = freeMemory() / 2
+		if o.Memory, err = queryMemory("/"); err != nil {
+			return err
+		}
 	}
 	var out *os.File
 	if f.output == formatParquet {
