@@ -22,6 +22,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/parquet"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
@@ -281,6 +282,16 @@ func TestDamaged(t *testing.T) {
 	}
 	if d := fmt.Sprint(r.Dir.Damage()); !strings.Contains(d, files[0]+": row group 0: its checksum differs") || !strings.Contains(d, "packets-link.parquet") {
 		t.Errorf("damage: %s", d)
+	}
+}
+
+// TestNarrow: a number that a column cannot hold is damage.
+func TestNarrow(t *testing.T) {
+	for k, want := range map[kind]bool{byte8: false, short: true, long: true} {
+		o := output{column: &column{kind: k, of: "ttl"}, value: &parquet.Values{Ints: []int64{64, parquet.Null, 300}}}
+		if err := o.fits(); (err == nil) != want {
+			t.Errorf("%v: %v", k, err)
+		}
 	}
 }
 

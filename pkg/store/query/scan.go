@@ -6,6 +6,8 @@ package query
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"reflect"
 	"runtime"
 	"slices"
@@ -255,9 +257,25 @@ func (o *output) load(f *segments.Frame) (err error) {
 	case nodeOf:
 		return o.loadNodes(f)
 	default:
-		o.value, err = f.Column(o.list, o.of)
+		if o.value, err = f.Column(o.list, o.of); err == nil {
+			err = o.fits()
+		}
 	}
 	return err
+}
+
+// fits finds numbers that the column's type cannot hold: files have them in 32 bits.
+func (o *output) fits() error {
+	most := map[kind]uint64{byte8: math.MaxUint8, short: math.MaxUint16}[o.kind]
+	if most == 0 {
+		return nil
+	}
+	for _, v := range o.value.Ints {
+		if uint64(v) > most && v != parquet.Null {
+			return &parquet.Damage{Place: "column " + o.of, What: fmt.Sprintf("%d is not between 0 and %d", v, most)}
+		}
+	}
+	return nil
 }
 
 // loadNodes finds the nodes of the hops that elements name.
