@@ -21,7 +21,6 @@ import (
 // The driver holds a whole answer in memory that DuckDB's limit does not count. As a stream, DuckDB makes rows when they
 // are asked for.
 func init() {
-	//lint:ignore SA1019 there is no other way to stream
 	mapping.PendingPrepared = bindings.PendingPreparedStreaming
 }
 
