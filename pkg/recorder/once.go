@@ -44,8 +44,8 @@ func KeepOnce(ctx context.Context, name, dir, radar string) ([]answer.Note, erro
 		return notes, err
 	}
 	more, err := sources.Reported(ctx, all, func(p *collect.Reported, of packet.Scope) error {
-		for !w.HasRoom() {
-			time.Sleep(time.Millisecond)
+		if err := awaitRoom(ctx, w); err != nil {
+			return err
 		}
 		kept := store.Recorded(p)
 		return w.Add(&kept, of)
@@ -60,6 +60,7 @@ func keepRing(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	r.waits = ctx
 	now, cancel := context.WithCancel(ctx)
 	cancel() // it ends with what is there
 	err = r.Run(now)

@@ -65,6 +65,7 @@ type Recorder struct {
 	kept     segments.Packet // scratch
 	failed   error           // of the writer, in a poll
 	missed   uint64          // packets that a trigger came too late for
+	waits    context.Context // packets wait for the disk until it ends; nil: they do not wait
 }
 
 // New opens a domain's ring, and, unless it is a flight recorder, the directory. The caller closes it.
@@ -177,11 +178,22 @@ func (r *Recorder) poll() error {
 
 // keep adds a packet to the segments.
 func (r *Recorder) keep(p *packet.Packet) {
+	if r.failed == nil && r.waits != nil {
+		r.failed = awaitRoom(r.waits, r.writer)
+	}
 	if r.failed != nil {
 		return
 	}
 	r.kept = segments.Packet{Packet: *p, Source: record.EBPF, Host: r.ring.Domain.Host}
 	r.failed = r.writer.Add(&r.kept, r.ring.Decoder)
+}
+
+// awaitRoom waits until a packet that is added is not lost because the disk is slow.
+func awaitRoom(ctx context.Context, w *segments.Writer) error {
+	for ctx.Err() == nil && !w.HasRoom() {
+		time.Sleep(time.Millisecond)
+	}
+	return ctx.Err()
 }
 
 // event adds an event, if there is a recording. That it cannot be kept, Stats count.

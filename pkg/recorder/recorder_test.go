@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -45,4 +46,28 @@ func TestEndInPoll(t *testing.T) {
 		t.Errorf("%d packets are kept, want both", n)
 	}
 	_ = r.writer.Close()
+}
+
+// TestWaits: what need not keep up with a ring loses no packet to a slow disk, and ends when it is told to.
+func TestWaits(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	r, _ := waiting(dir)
+	var err error
+	if r.writer, err = segments.Create(dir, segments.Meta{Slots: 64}, segments.Options{MaxAge: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.writer.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	r.waits = ctx
+	p := &packet.Packet{State: record.Delivered, Hops: []packet.Hop{{Out: 1}, {Node: 1, In: 2}}}
+	for p.Pos = range uint64(10 << 16) {
+		r.keep(p)
+	}
+	if s := r.writer.Stats(); r.failed != nil || len(s.NotKept) > 0 || s.Kept != 10<<16 {
+		t.Errorf("%d packets are kept, not %v, %v", s.Kept, s.NotKept, r.failed)
+	}
+	cancel()
+	if r.keep(p); !errors.Is(r.failed, context.Canceled) || r.writer.Stats().Kept != 10<<16 {
+		t.Errorf("then %v", r.failed)
+	}
 }

@@ -54,7 +54,9 @@ func (a *asker) printTable(rows query.Rows) (n int, err error) {
 		n++
 		cells := make([]string, len(values))
 		for i, v := range values {
-			cells[i] = a.cell(v)
+			if cells[i] = textOf(v); !rows.Plan() {
+				cells[i] = a.cell(cells[i])
+			}
 		}
 		t.Add(cells...)
 		if n%tableRows == 0 {
@@ -78,12 +80,8 @@ func isNumber(kind string) bool {
 	return false
 }
 
-// cell is a value in a table: lines of a text are one.
-func (a *asker) cell(v any) string {
-	text := textOf(v)
-	if strings.Contains(text, "┌") { // a plan
-		return text
-	}
+// cell is a text in a table: its lines are one.
+func (a *asker) cell(text string) string {
 	text = strings.ReplaceAll(text, "\n", " ")
 	if a.Output == kit.FormatTable {
 		if r := []rune(text); len(r) > longCell {

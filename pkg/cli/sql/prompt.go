@@ -30,6 +30,26 @@ Ctrl-C ends a query, or forgets the line. Tab completes names, Ctrl-R searches w
 asked before.
 `
 
+// readLine reads a line, until ctx ends: then it goes on reading, until the process ends.
+func readLine(ctx context.Context, l *liner.State, mark string) (line string, err error) {
+	if ctx.Err() != nil {
+		return "", errInterrupted
+	}
+	done := make(chan struct{})
+	var read string
+	var failed error
+	go func() {
+		read, failed = l.Prompt(mark)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return read, failed
+	case <-ctx.Done():
+		return "", errInterrupted
+	}
+}
+
 // prompt reads statements from the terminal until Ctrl-D.
 func (a *asker) prompt(ctx context.Context) error {
 	l := liner.NewLiner()
@@ -46,8 +66,10 @@ func (a *asker) prompt(ctx context.Context) error {
 		if pending != "" {
 			mark = "   ... "
 		}
-		line, err := l.Prompt(mark)
+		line, err := readLine(ctx, l, mark)
 		switch {
+		case ctx.Err() != nil:
+			return errInterrupted
 		case errors.Is(err, liner.ErrPromptAborted):
 			pending = ""
 			continue

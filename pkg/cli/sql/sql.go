@@ -126,14 +126,21 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(400) // columns of row groups come and go
-	recorded, err := f.open(k, cmd.Context())
+	ctx, stop := untilEnded(cmd.Context(), s == nil)
+	defer stop()
+	recorded, err := f.open(k, ctx)
+	if errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
 	defer recorded.Dir.Close()
 	o := query.Options{Memory: uint64(f.memory), Threads: f.threads, MaxTemp: uint64(f.tempSize)}
 	if o.Memory == 0 {
-		o.Memory = freeMemory() / 2
+		if o.Memory, err = queryMemory("/"); err != nil {
+			return err
+		}
 	}
 	var out *os.File
 	if f.output == formatParquet {
@@ -149,16 +156,39 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 		}
 		defer os.RemoveAll(o.Temp)
 	}
-	db, err := query.Open(cmd.Context(), recorded.Recording, o)
+	db, err := query.Open(ctx, recorded.Recording, o)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	a := &asker{Kit: k, f: f, db: db, recorded: recorded, out: out}
 	if s == nil {
-		return a.prompt(cmd.Context())
+		return a.prompt(ctx)
 	}
-	return a.all(cmd.Context(), s)
+	return a.all(ctx, s)
+}
+
+// errInterrupted says that a signal has ended a command.
+var errInterrupted = errors.New("interrupted")
+
+// untilEnded ends ctx when a signal is to end the command, so that its files are removed. nohup stays what it is. Ctrl-C
+// does not end a prompt.
+func untilEnded(ctx context.Context, prompt bool) (_ context.Context, release func()) {
+	signals := []os.Signal{syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	unheard := make(chan os.Signal, 1)
+	if prompt {
+		signal.Notify(unheard, os.Interrupt)
+	} else {
+		signals = append(signals, os.Interrupt)
+	}
+	ctx, stop := signal.NotifyContext(ctx, signals...)
+	return ctx, func() {
+		stop()
+		signal.Stop(unheard)
+	}
 }
 
 // source is a text of statements.
@@ -238,14 +268,22 @@ func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error
 		return nil, fmt.Errorf("make a directory for what the ring remembers: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt) // there is no prompt yet
 	defer stop()
 	notes, err := recorder.KeepOnce(ctx, k.Domain, dir, f.version)
 	k.Note(notes)
 	if err != nil {
 		return nil, err
 	}
-	return answer.ReadRecorded(dir)
+	recorded, err := answer.ReadRecorded(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := recorded.Dir.HoldEvents(ctx); err != nil {
+		recorded.Dir.Close()
+		return nil, err
+	}
+	return recorded, nil
 }
 
 // unnamed makes a file that no directory has.
@@ -269,8 +307,6 @@ type asker struct {
 
 // all answers statements one after the other, until one fails.
 func (a *asker) all(ctx context.Context, s *source) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	for i, st := range s.list {
 		if i > 0 && !a.Output.Raw() {
 			fmt.Fprintln(a.Out)
@@ -281,7 +317,7 @@ func (a *asker) all(ctx context.Context, s *source) error {
 			continue
 		}
 		if errors.Is(err, context.Canceled) {
-			return errors.New("interrupted")
+			return errInterrupted
 		}
 		if s.name != "" || len(s.list) > 1 {
 			return fmt.Errorf("%sline %d: %w", prefix(s.name), st.Line, err)
@@ -323,7 +359,7 @@ func (a *asker) answer(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if n == 0 {
+	if n == 0 && rows.Selects() {
 		a.whyEmpty()
 	}
 	runtime.KeepAlive(a.recorded)

@@ -44,6 +44,9 @@ for i in range(100): s.sendto(b"x" * 1000, ("10.0.2.2", 7))`)
 		last = now
 	}
 	live := w.Radar(kit.ExitOK, "sql", "-o", "csv", "-c", "SELECT * FROM packets ORDER BY t, id")
+	if got := w.Radar(kit.ExitOK, "sql", "-o", "csv", "-c", "SELECT kind FROM events"); !strings.Contains(got, "recorder_begins") {
+		t.Errorf("events of the domain: %q", got)
+	}
 	w.Radar(kit.ExitOK, "detach")
 	same(w, dir)
 	if got := w.Radar(kit.ExitOK, "sql", "-o", "csv", "-r", dir, "-c", "SELECT * FROM packets ORDER BY t, id"); got != live || strings.Count(got, "\n") < 100 {
@@ -87,7 +90,7 @@ func same(w *clitest.World, dir string) {
 				l.Node, l.Port, l.At, l.Reason, l.Function, l.Packets, l.Skbs, l.Bytes, after)
 		}
 	}
-	equal(w, "losses", b.String(), rows(w, dir, `SELECT node, coalesce(port, '') AS port, "at", reason, coalesce("function", '') AS "function", sum(segs)::BIGINT AS packets, sum(skbs)::BIGINT AS skbs,
+	equal(w, "losses", b.String(), rows(w, dir, `SELECT node, coalesce(port, '') AS port, "at", coalesce(reason, '') AS reason, coalesce("function", '') AS "function", sum(segs)::BIGINT AS packets, sum(skbs)::BIGINT AS skbs,
 		sum(len)::BIGINT AS bytes, after_delivery FROM losses GROUP BY ALL`))
 	b.Reset()
 	for _, l := range clitest.RowsOf[aggregate.LatencyRow](w, "latency", "--by", "queue", "-r", dir) {
@@ -132,6 +135,12 @@ func printed(w *clitest.World, dir string) {
 		if out := w.Radar(kit.ExitOK, append([]string{"sql", "-r", dir}, args...)...); !strings.Contains(out, want) {
 			w.Errorf("radar sql %v says %q, want %q", args, out, want)
 		}
+	}
+	if out := w.Radar(kit.ExitOK, "sql", "-r", dir, "-c", "-- mine\nCREATE TABLE a AS SELECT 1 AS x; CREATE VIEW v AS FROM a; SELECT 'a┌\nb' AS x FROM v"); strings.Contains(out, "no packet") || !strings.Contains(out, "a┌ b") {
+		w.Errorf("own tables: %q", out)
+	}
+	if out := w.Radar(kit.ExitOK, "sql", "-r", dir, "-c", "EXPLAIN SELECT 1"); !strings.Contains(out, "PROJECTION") || strings.Contains(out, "┌ ") || strings.Count(out, "\n") < 4 {
+		w.Errorf("a plan: %q", out)
 	}
 	file := filepath.Join(w.TempDir(), "a.sql")
 	if err := os.WriteFile(file, []byte("SELECT 1 AS one;\n\n-- second\nSELECT nod FROM hops;\n"), 0o600); err != nil {

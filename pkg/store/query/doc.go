@@ -49,6 +49,10 @@ type Rows interface {
 	Columns() []Column
 	// Next is the next row, valid until the one after; nil: there is none. Values are as Plain gives them.
 	Next() ([]any, error)
+	// Selects reports whether they are what a query found, which may be nothing.
+	Selects() bool
+	// Plan reports whether they are a plan, of which texts have lines.
+	Plan() bool
 	Close() error
 }
 

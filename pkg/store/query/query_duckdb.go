@@ -7,11 +7,9 @@ package query
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
@@ -30,6 +28,7 @@ type engine struct {
 	r       *recording.Recording
 	db      *sql.DB
 	conn    *sql.Conn
+	raw     *duckdb.Conn // the same
 	threads int
 	out     string          // the file that Parquet writes
 	run     context.Context // of the query under way
@@ -54,6 +53,9 @@ func newEngine(ctx context.Context, r *recording.Recording, o *Options) (_ *engi
 		e.threads = runtime.GOMAXPROCS(0)
 	}
 	if e.conn, err = e.db.Conn(ctx); err != nil {
+		return nil, fmt.Errorf("start DuckDB: %w", err)
+	}
+	if err := e.conn.Raw(func(c any) error { e.raw = c.(*duckdb.Conn); return nil }); err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
 	if err := e.tables(); err != nil {
@@ -136,6 +138,7 @@ func (t *table) bind(map[string]any, ...any) (duckdb.ParallelChunkTableSource, e
 type eventRows struct {
 	info []duckdb.ColumnInfo
 	all  []segments.Event
+	next int
 }
 
 func (e *engine) events() error {
@@ -164,41 +167,44 @@ func (r *eventRows) Cardinality() *duckdb.CardinalityInfo {
 	return &duckdb.CardinalityInfo{Cardinality: uint(len(r.all)), Exact: true}
 }
 
-// Init implements duckdb.RowTableSource.
-func (r *eventRows) Init() {}
+// Init implements duckdb.RowTableSource. A recursive query reads the same rows again.
+func (r *eventRows) Init() { r.next = 0 }
 
 // FillRow implements duckdb.RowTableSource.
 func (r *eventRows) FillRow(to duckdb.Row) (bool, error) {
-	if len(r.all) == 0 {
+	if r.next == len(r.all) {
 		return false, nil
 	}
-	e := r.all[0]
-	r.all = r.all[1:]
-	err := errors.Join(duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, e.Kind), duckdb.SetRowValue(to, 2, e.JSON()))
+	e := r.all[r.next]
+	r.next++
+	err := errors.Join(duckdb.SetRowValue(to, 0, e.Time), duckdb.SetRowValue(to, 1, strings.ToValidUTF8(e.Kind, "\ufffd")),
+		duckdb.SetRowValue(to, 2, strings.ToValidUTF8(e.JSON(), "\ufffd")))
 	return err == nil, err
 }
 
 // Query answers a statement: of a SELECT the first rows, if limit is not 0. ctx cancels it.
 func (e *engine) Query(ctx context.Context, text string, limit int) (Rows, error) {
 	e.run = ctx
-	selects, err := e.check(ctx, text)
+	text, selects, err := e.check(ctx, text)
 	if err != nil {
 		return nil, e.failed(ctx, err)
 	}
 	if selects && limit > 0 {
 		text = fmt.Sprintf("SELECT * FROM (\n%s\n) LIMIT %d", text, limit)
 	}
-	r, err := e.conn.QueryContext(ctx, text)
+	r, err := e.raw.QueryContext(ctx, text, nil)
 	if err != nil {
 		return nil, e.failed(ctx, err)
 	}
-	return newRows(r)
+	all := e.newRows(ctx, r)
+	all.selects, all.plan = selects, firstWord(text) == "explain"
+	return all, nil
 }
 
 // Parquet writes the answer to a SELECT into the file of Options.Out.
 func (e *engine) Parquet(ctx context.Context, text string) error {
 	e.run = ctx
-	selects, err := e.check(ctx, text)
+	text, selects, err := e.check(ctx, text)
 	if err != nil {
 		return e.failed(ctx, err)
 	}
@@ -207,39 +213,6 @@ func (e *engine) Parquet(ctx context.Context, text string) error {
 	}
 	_, err = e.conn.ExecContext(ctx, fmt.Sprintf("COPY (\n%s\n) TO %s (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)", text, quoted(e.out)))
 	return e.failed(ctx, err)
-}
-
-// changing are words that begin statements which ask nothing. What they would do the settings forbid as well.
-var changing = strings.Fields("alter attach begin call checkpoint commit copy delete detach drop export import insert install load merge pragma reset rollback set update use vacuum")
-
-// check finds what is wrong with a statement before it runs, and refuses what asks nothing. It reports whether it is
-// a SELECT that can stand in another one.
-func (e *engine) check(ctx context.Context, text string) (selects bool, err error) {
-	var kind duckdb.StmtType
-	first := firstWord(text)
-	refused := fault.Usage.Errorf("%s asks nothing: use SELECT, SHOW, DESCRIBE, EXPLAIN, or CREATE of a table, view or macro of your own", strings.ToUpper(first))
-	if slices.Contains(changing, first) {
-		return false, refused
-	}
-	err = e.conn.Raw(func(c any) error {
-		s, err := c.(driver.ConnPrepareContext).PrepareContext(ctx, text)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		kind, err = s.(*duckdb.Stmt).StatementType()
-		return err
-	})
-	if err != nil {
-		return false, err
-	}
-	switch {
-	case kind == duckdb.STATEMENT_TYPE_SELECT:
-		return first == "select" || first == "with" || first == "from" || first == "values" || first == "(", nil
-	case kind == duckdb.STATEMENT_TYPE_EXPLAIN, kind == duckdb.STATEMENT_TYPE_CREATE && makesOwn.MatchString(text):
-		return false, nil
-	}
-	return false, refused
 }
 
 // failed is an error of DuckDB for people.

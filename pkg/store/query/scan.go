@@ -6,7 +6,10 @@ package query
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -64,7 +67,11 @@ func (s *scan) Init() duckdb.ParallelTableSourceInfo {
 }
 
 // NewLocalState implements duckdb.ParallelChunkTableSource.
-func (s *scan) NewLocalState() any { return &worker{scan: s} }
+func (s *scan) NewLocalState() any {
+	w := &worker{scan: s, taken: new(taken)}
+	runtime.AddCleanup(w, (*taken).release, w.taken) // a query may end before its row group does
+	return w
+}
 
 // FillChunk implements duckdb.ParallelChunkTableSource.
 func (s *scan) FillChunk(local any, chunk duckdb.DataChunk) error {
@@ -77,12 +84,17 @@ type worker struct {
 	mem   parquet.Memory
 	again *segments.Place // is read next; nil: the scan says which one
 	sum   *tally          // of rows that are counted; nil: each row is given
-	out   []output        // of the row group
+	*taken
 	// rows and elements are what comes of it, element by element; nil: all packets in their order.
 	rows, elements []uint32
 	lens           []uint32 // of the list whose elements all come, from which rows are made when they are asked for
 	index          []int64  // memory of indices
 	n, at          int
+}
+
+// taken is what takes memory of DuckDB. It does not know its worker, which ends before it.
+type taken struct {
+	out []output // of the row group
 }
 
 // output is a column that is asked for.
@@ -346,7 +358,9 @@ func (o *output) load(f *segments.Frame, room *[]int64) (err error) {
 	case sum:
 		return o.loadSum(f)
 	default:
-		o.value, err = f.Column(o.list, o.of)
+		if o.value, err = f.Column(o.list, o.of); err == nil {
+			err = o.fits()
+		}
 	}
 	return err
 }
@@ -359,6 +373,20 @@ func (o *output) loadSum(f *segments.Frame) (err error) {
 	o.value = &parquet.Values{Ints: slices.Clone(o.value.Ints)}
 	for i, n := range o.value.Ints {
 		o.value.Ints[i] = int64(uint32(n))
+	}
+	return nil
+}
+
+// fits finds numbers that the column's type cannot hold: files have them in 32 bits.
+func (o *output) fits() error {
+	most := map[kind]uint64{byte8: math.MaxUint8, short: math.MaxUint16}[o.kind]
+	if most == 0 {
+		return nil
+	}
+	for _, v := range o.value.Ints {
+		if uint64(v) > most && v != parquet.Null {
+			return &parquet.Damage{Place: "column " + o.of, What: fmt.Sprintf("%d is not between 0 and %d", v, most)}
+		}
 	}
 	return nil
 }
@@ -442,13 +470,13 @@ func value(v *int64) int64 {
 }
 
 // release gives back what the row group has taken.
-func (w *worker) release() {
-	for i := range w.out {
-		if w.out[i].has {
-			mapping.DestroyVector(&w.out[i].dict)
+func (t *taken) release() {
+	for i := range t.out {
+		if t.out[i].has {
+			mapping.DestroyVector(&t.out[i].dict)
 		}
 	}
-	w.out = nil
+	t.out = nil
 }
 
 // A DataChunk has no method for whole vectors: what it wraps is read by reflection, of the version that go.mod names.

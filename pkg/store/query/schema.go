@@ -50,6 +50,11 @@ func truthOf(name, about string) Field {
 	return Field{name, "BOOLEAN", "", about, "coalesce(" + name + ", false)"}
 }
 
+// wordOf is a column of texts that is empty in files where nothing is known.
+func wordOf(name, about string) Field {
+	return Field{name, "VARCHAR", "", about, "nullif(" + name + ", '')"}
+}
+
 func number(name, kind, unit, about string) Field { return Field{name, kind, unit, about, ""} }
 
 func with(fields ...[]Field) (all []Field) {
@@ -97,11 +102,11 @@ var packetFields = []Field{
 	{"lost", "BOOLEAN", "", "it was lost", "state = 'lost'"},
 	truthOf("local_drop", "it was freed after delivery"),
 	number("loss_node", "VARCHAR", "", "node where it was lost, not seen again, or freed"),
-	number("loss_port", "VARCHAR", "", "interface concerned"),
-	number("loss_at", "VARCHAR", "", "`ingress`, `node`, `egress`, `queue`, `link`"),
-	number("loss_reason", "VARCHAR", "", "reason of the kernel, or `NOT_SEEN`"),
-	number("loss_qdisc", "VARCHAR", "", "queueing discipline"),
-	number("loss_function", "VARCHAR", "", "function that freed it"),
+	wordOf("loss_port", "interface concerned"),
+	{"loss_at", "VARCHAR", "", "`ingress`, `node`, `egress`, `queue`, `link`", "CASE loss_at WHEN '' THEN 'node' ELSE loss_at END"},
+	wordOf("loss_reason", "reason of the kernel, or `NOT_SEEN`"),
+	wordOf("loss_qdisc", "queueing discipline"),
+	wordOf("loss_function", "function that freed it"),
 	number("loss_at_ns", "BIGINT", "ns since the start", "when"),
 	truthOf("truncated", "the history is incomplete"),
 	truthOf("address_moved", "an address moved as it expired"),
@@ -146,7 +151,8 @@ var lossFields = []Field{
 }
 
 // lossRows are the packets' own losses, and those of copies.
-const lossRows = `(SELECT * EXCLUDE ("at"), coalesce("at", 'node') AS "at" FROM (
+const lossRows = `(SELECT * REPLACE (coalesce(nullif("at", ''), 'node') AS "at", nullif(port, '') AS port, nullif(reason, '') AS reason, nullif(qdisc, '') AS qdisc,
+		nullif("function", '') AS "function") FROM (
 	SELECT * EXCLUDE (loss_at, branches), loss_at AS "at", NULL::INTEGER AS hop, coalesce(loss_node, '?') AS node, loss_port AS port, loss_reason AS reason, loss_qdisc AS qdisc,
 		loss_function AS "function", loss_at_ns AS at_ns, coalesce(loss_first, false)::INTEGER AS skbs, coalesce(local_drop, false) AS after_delivery
 	FROM radar_lost() WHERE state = 'lost' AND branches = 0 OR missing OR local_drop

@@ -17,6 +17,12 @@ type Statement struct {
 // makesOwn matches what makes a table, view or macro, none of which outlasts the session.
 var makesOwn = regexp.MustCompile(`(?i)^\s*create\s+(or\s+replace\s+)?(temp\s+|temporary\s+)?(table|view|macro|function)\b`)
 
+// makesTable matches those of them that make a table.
+var makesTable = regexp.MustCompile(`(?i)^\s*create\s+(or\s+replace\s+)?(temp\s+|temporary\s+)?table\b`)
+
+// pivots matches what may be PIVOT.
+var pivots = regexp.MustCompile(`(?i)\bpivot(_wider)?\b`)
+
 // Split finds statements. rest is what has no semicolon at its end: blank if nothing but space and comments.
 func Split(text string) (all []Statement, rest string) {
 	begin := 0
@@ -49,7 +55,10 @@ func lineOf(text string, at int) int {
 }
 
 // Blank reports whether a text has nothing but space and comments.
-func Blank(text string) bool {
+func Blank(text string) bool { return uncommented(text) == "" }
+
+// uncommented is a text without the space and the comments that it begins with.
+func uncommented(text string) string {
 	for text != "" {
 		switch {
 		case strings.ContainsRune(" \t\r\n;", rune(text[0])):
@@ -57,10 +66,10 @@ func Blank(text string) bool {
 		case strings.HasPrefix(text, "--"), strings.HasPrefix(text, "/*"):
 			text = text[skip(text):]
 		default:
-			return false
+			return text
 		}
 	}
-	return true
+	return ""
 }
 
 var dollar = regexp.MustCompile(`^\$([A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]*)?\$`)
@@ -75,9 +84,12 @@ func skip(text string) int {
 	}
 	switch {
 	case strings.HasPrefix(text, "--"):
-		return end(2, "\n")
+		if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+			return i + 1
+		}
+		return len(text)
 	case strings.HasPrefix(text, "/*"):
-		return end(2, "*/")
+		return comment(text)
 	case text[0] == '\'' || text[0] == '"':
 		return end(1, text[:1]) // two of them are two texts side by side
 	case (text[0] == 'e' || text[0] == 'E') && len(text) > 1 && text[1] == '\'':
@@ -95,6 +107,25 @@ func skip(text string) int {
 	}
 	_, n := utf8.DecodeRuneInString(text)
 	return n
+}
+
+// comment is how long a comment is, which may have others in it.
+func comment(text string) int {
+	deep := 0
+	for i := 0; i+1 < len(text); i++ {
+		switch text[i : i+2] {
+		case "/*":
+			deep++
+			i++
+		case "*/":
+			deep--
+			i++
+			if deep == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(text)
 }
 
 // escaped is how long a text such as E'it\'s' is.

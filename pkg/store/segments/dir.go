@@ -20,7 +20,8 @@ import (
 )
 
 // Dir is a recording as it was when it was opened: files of packets that are removed later are read as well.
-// Files of events are many and small: they are opened again when events are read, those that are still there.
+// Files of events are many and small: they are opened again when events are read, those that are still there. Who removes
+// the directory calls HoldEvents before.
 //
 // It is read without a lock, while a Writer goes on. Its methods may be called by several goroutines.
 type Dir struct {
@@ -28,6 +29,8 @@ type Dir struct {
 	all      []*open
 	replaced []string // names of files in whose place others are
 	scope    *scope
+	events   []Event // of HoldEvents
+	held     bool    // events are there
 	mu       sync.Mutex
 	damage   []Damage
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -67,8 +69,32 @@ func (w *Writer) writeEventFile(events []Event) error {
 	return nil
 }
 
+// HoldEvents reads the events into memory: Events gives them then, whatever becomes of the directory.
+func (d *Dir) HoldEvents(ctx context.Context) error {
+	var all []Event
+	err := d.Events(ctx, func(e Event) error {
+		all = append(all, e)
+		return nil
+	})
+	if err == nil {
+		d.events, d.held = all, true
+	}
+	return err
+}
+
 // Events calls fn for each event, the oldest first.
 func (d *Dir) Events(ctx context.Context, fn func(Event) error) error {
+	if d.held {
+		for _, e := range d.events {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := fn(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	var all []*open
 	for _, s := range d.all {
 		if s.kind == kindEvents {
@@ -84,11 +110,14 @@ func (d *Dir) Events(ctx context.Context, fn func(Event) error) error {
 	return nil
 }
 
-// eventsOf calls fn for each event of a file. One that is gone was too old.
+// eventsOf calls fn for each event of a file. One that is gone was too old, unless the recording is gone as a whole.
 func (d *Dir) eventsOf(ctx context.Context, name string, fn func(Event) error) error {
 	s, err := openOne(d.dir, name, make(map[string]meta))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(d.dir); err != nil {
+			return fmt.Errorf("recording: %w", err)
+		}
 		return nil
 	case isTooMany(err):
 		return err

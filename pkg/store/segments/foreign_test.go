@@ -204,3 +204,33 @@ func TestOpenBytes(t *testing.T) {
 		t.Errorf("beyond the bound: %v", err)
 	}
 }
+
+// TestForeignLists: a list whose first column has no value at all is damage to who reads single columns.
+func TestForeignLists(t *testing.T) {
+	dir := t.TempDir()
+	path := file(t, dir, 3, 200)
+	for _, empty := range []bool{false, true} {
+		if empty {
+			rewrite(t, path, packetSchema, func(f *table) {
+				f.schema[colHopNode].Optional = true
+				v := f.values[colHopNode]
+				v.Index, v.Dict = nil, nil
+			})
+		}
+		d, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		f := d.Load(d.Places()[0])
+		if f == nil {
+			t.Fatal(d.Damage())
+		}
+		defer f.Close()
+		lens, err := f.Lens(hops)
+		_, columnErr := f.Column(hops, "node")
+		if empty && (err == nil || columnErr == nil || !strings.Contains(err.Error(), "hops")) || !empty && (err != nil || columnErr != nil || len(lens) == 0) {
+			t.Errorf("%v: %d lengths, %v, %v", empty, len(lens), err, columnErr)
+		}
+	}
+}

@@ -117,7 +117,10 @@ func (f *Frame) Lens(list string) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v == nil || v.Lens == nil {
+	if v != nil && v.Lens == nil { // each element has a value there, so that the column tells of lists without any as well
+		return nil, wrong(first[list], "values are missing")
+	}
+	if v == nil { // of a version without the list
 		v = &parquet.Values{Lens: make([]uint32, f.Rows)}
 	}
 	f.cols[first[list]], f.lens[list] = v, v.Lens
