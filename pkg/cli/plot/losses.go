@@ -144,7 +144,7 @@ func drawLossTimes(k *kit.Kit, f *options, l *chart.Losses, c *answer.Counts, pl
 	})
 	u := unitFor(times, float64(to-from+width))
 	p := &figure.Panel{
-		X: figure.Axis{Label: sinceText(from, u), Max: u.of64(to - from + width)},
+		X: figure.Axis{Label: sinceText(from, u, k.Location), Max: u.of64(to - from + width)},
 		Y: figure.Axis{Label: "Lost packets per second"},
 	}
 	var boxes figure.Boxes

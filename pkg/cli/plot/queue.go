@@ -72,7 +72,7 @@ func drawQueues(k *kit.Kit, f *options, c *answer.Counts, q *chart.Queues, top i
 		p := queuePanel(&ports[i], from, x, y)
 		p.X.Max = x.of64(to - from)
 		if p.X.Bare = i+1 < len(ports); !p.X.Bare {
-			p.X.Label = sinceText(from, x)
+			p.X.Label = sinceText(from, x, k.Location)
 		}
 		panels = append(panels, p)
 	}

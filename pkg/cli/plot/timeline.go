@@ -91,7 +91,7 @@ func drawHops(k *kit.Kit, f *options, h *chart.Hops) error {
 	u := unitFor(times, float64(to-from))
 	lanes := h.Lanes()
 	p := &figure.Panel{
-		X: figure.Axis{Label: sinceText(from, u), Max: u.of64(to-from) * 1.02, Min: -u.of64(to-from) * 0.01},
+		X: figure.Axis{Label: sinceText(from, u, k.Location), Max: u.of64(to-from) * 1.02, Min: -u.of64(to-from) * 0.01},
 		Y: figure.Axis{Names: true, Max: 0.5, Min: -float64(len(lanes)) + 0.5, Ticks: []figure.Tick{}},
 	}
 	if unknown := h.Unknown(); unknown > 0 {
