@@ -47,7 +47,7 @@ func newLossCmd(k *kit.Kit) *cobra.Command {
 			}
 			places := losses.Places(c.Names)
 			if losses.Over > 0 {
-				k.Notef("%s lost at places beyond the first %d are not drawn", words.PacketsWere(losses.Over), chart.MostPlaces)
+				k.Notef("%s not drawn that were lost at places beyond the first %d", words.PacketsWere(losses.Over), chart.MostPlaces)
 			}
 			if kind.Value == "bars" {
 				return drawLossBars(k, f, losses, places, int(top))
