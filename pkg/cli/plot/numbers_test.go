@@ -12,7 +12,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
 // twoPaths are packets over two routers, one of which has a queue that drops.
@@ -288,5 +290,34 @@ func TestHopNumbers(t *testing.T) {
 	}
 	if i != len(rows) {
 		t.Errorf("%d visits, want %d", len(rows), i)
+	}
+}
+
+// fork makes the packet one of two copies, which part at hop 1: one arrives at hop 2, the other one is lost behind hop 3.
+func fork(m *made, p *segments.Packet) {
+	p.Tree = true
+	for i := range p.Hops {
+		p.Hops[i].From = int16(i - 1)
+	}
+	p.Hops[2].Outcome = record.Delivered
+	node := m.names.Node("r9")
+	copied := p.Hops[1]
+	copied.Node, copied.In, copied.Out = node, m.names.Port(node, 1), m.names.Port(node, 2)
+	copied.InNs, copied.OutNs = p.Hops[2].InNs+100, p.Hops[2].InNs+300
+	copied.From, copied.Outcome, copied.DequeueNs = 1, record.Lost, packet.NoTime
+	p.Hops, p.LastNs = append(p.Hops, copied), copied.OutNs
+	p.Drops = []packet.BranchDrop{{Hop: 3, Drop: packet.Drop{Node: node, Port: copied.Out, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", AtNs: copied.OutNs, First: true}}}
+}
+
+// TestCopyOutcomes: a dot stands where a copy arrived, and none where another one was lost.
+func TestCopyOutcomes(t *testing.T) {
+	m := new(made)
+	fork(m, m.send(walk{nodes: []string{"h1", "r1", "h2"}, link: 1000, node: 500, queue: -1}))
+	file, rows, _ := drawn(t, "svg", "timeline", "-r", m.recorded(t))
+	if len(rows) != 4 || rows[2]["outcome"] != "delivered" || rows[2]["node"] != "h2" || rows[3]["outcome"] != "lost" || rows[3]["lost"] != "true" || rows[1]["outcome"] != "" {
+		t.Fatalf("%v", rows)
+	}
+	if texts := parse(t, file).texts; !slices.Contains(texts, "arrived") || !slices.Contains(texts, "lost") {
+		t.Errorf("%q", texts)
 	}
 }
