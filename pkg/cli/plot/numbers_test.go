@@ -321,3 +321,35 @@ func TestCopyOutcomes(t *testing.T) {
 		t.Errorf("%q", texts)
 	}
 }
+
+// TestUntimed: packets that arrived without a known latency have arrived, are told of, and no number says 0 for them.
+func TestUntimed(t *testing.T) {
+	m := new(made)
+	for i := range 9 {
+		p := m.send(walk{nodes: []string{"h1", "r1", "h2"}, at: int64(i) * 1e6, link: 1000, node: 500, queue: -1, segs: 2})
+		p.LatencyNs = packet.NoTime
+		if i < 3 {
+			m.send(walk{nodes: []string{"h1", "r2", "h2"}, at: int64(i)*1e6 + 1, link: 1000, node: 500, queue: -1})
+			m.send(walk{nodes: []string{"h1", "r3"}, at: int64(i)*1e6 + 2, link: 1000, node: 500, waits: 1, lost: true})
+		}
+	}
+	dir := m.recorded(t)
+	file, rows, said := drawn(t, "svg", "paths", "-r", dir)
+	texts := strings.Join(parse(t, file).texts, "\n")
+	if !strings.Contains(texts, "75.0 %, latency not known") || strings.Count(texts, "none arrived") != 1 {
+		t.Errorf("%q", texts)
+	}
+	for _, row := range rows {
+		if known := row["path"] == "h1 > r2 > h2"; (row["latency_mean_ns"] != "") != known || (row["mean_ns"] != "") != known || (row["part"] != "") != known {
+			t.Errorf("%v", row)
+		}
+	}
+	for _, args := range [][]string{{"latency"}, {"latency", "--by", "flow"}, {"latency", "--by", "end-to-end"}} {
+		if _, _, more := drawn(t, "svg", append(args, "-r", dir)...); !strings.Contains(more, "3 packets of 24 did not arrive (radar loss) and have no latency") || !strings.Contains(more, "the latency of 18 packets that arrived is not known") {
+			t.Errorf("%v: %q", args, more)
+		}
+	}
+	if !strings.Contains(said, "the latency of 18 packets that arrived is not known") {
+		t.Errorf("%q", said)
+	}
+}
