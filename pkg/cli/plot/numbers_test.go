@@ -353,3 +353,20 @@ func TestUntimed(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 }
+
+// TestConnection: flags that choose the connection do not choose its packets, and a note says so.
+func TestConnection(t *testing.T) {
+	m := new(made)
+	for i := range 5 {
+		p := m.send(walk{nodes: []string{"h1", "r1", "h2"}, at: int64(i) * 1e6, link: 1000, node: 500, queue: -1})
+		p.Proto, p.HasTCP, p.TCP = 6, true, packet.TCP{Seq: uint32(1000 + 100*i), Flags: packet.TCPAck, Window: 500, Payload: 100}
+	}
+	dir := m.recorded(t)
+	_, rows, said := drawn(t, "svg", "timeline", "--of", "tcp", "-r", dir, "--last", "2", "--node", "r1")
+	if len(rows) != 5 || !strings.Contains(said, "--last, --node: this chooses the connection, of which all packets are drawn") {
+		t.Errorf("%d moments, %q", len(rows), said)
+	}
+	if _, _, said = drawn(t, "svg", "timeline", "--of", "tcp", "-r", dir); strings.Contains(said, "this chooses") {
+		t.Errorf("%q", said)
+	}
+}

@@ -28,10 +28,12 @@ const timelineLong = `Draw single packets over time.
   --of tcp   the sequence numbers that a TCP sender sends, as tcptrace draws them, with
              what was sent again and what was lost, acknowledgements as they come to it,
              and the window that the receiver offers. Of the connections that match it is
-             the one with most bytes, in the direction with most data`
+             the one with most bytes, in the direction with most data. All its packets
+             between --since and --until are drawn: the other flags choose the connection`
 
 func newTimelineCmd(k *kit.Kit) *cobra.Command {
 	f, of := &options{}, kit.NewChoice("hops", "kind", "hops", "tcp")
+	var given func() []string // flags that choose packets, which of a TCP connection are drawn nonetheless
 	cmd := newCmd(k, &cobra.Command{
 		Use:   "timeline -o FILE [EXPRESSION]",
 		Short: "Draw packets on their way, or a TCP connection",
@@ -41,11 +43,22 @@ func newTimelineCmd(k *kit.Kit) *cobra.Command {
   radar plot timeline -r run --of tcp -o tcp.svg 'tcp port 5201'`,
 	}, f, func(ctx context.Context, s *answer.Selection) error {
 		if of.Value == "tcp" {
+			if given := given(); len(given) > 0 {
+				k.Notef("%s: this chooses the connection, of which all packets are drawn (--since and --until choose some)", strings.Join(given, ", "))
+			}
 			return plotTCP(ctx, k, f, s)
 		}
 		return plotHops(ctx, k, f, s)
 	})
 	of.Add(cmd, "of", "what is drawn")
+	given = func() (list []string) {
+		for _, name := range []string{"last", "node", "state"} {
+			if cmd.Flags().Changed(name) {
+				list = append(list, "--"+name)
+			}
+		}
+		return list
+	}
 	return cmd
 }
 
