@@ -2,6 +2,8 @@
 
 package aggregate
 
+import "math"
+
 // Distribution is the distribution of one kind of time, or of other numbers from 0 up. Its memory has a bound.
 type Distribution struct {
 	of  latency
@@ -38,3 +40,38 @@ func (d *Distribution) Sum() int64 { return d.sum }
 
 // Quantiles are those of the numbers; false: there are none.
 func (d *Distribution) Quantiles() (Quantiles, bool) { return d.of.quantiles() }
+
+// Sparse is a Distribution for many that have few numbers each: it keeps only buckets that are not empty.
+type Sparse struct{ of flowLatency }
+
+// AddTimes counts a number n times.
+func (d *Sparse) AddTimes(number int64, n uint64) {
+	for ; n > math.MaxUint32; n -= math.MaxUint32 {
+		d.of.add(number, math.MaxUint32, true)
+	}
+	d.of.add(number, n, true)
+}
+
+// Merge adds all numbers of another one.
+func (d *Sparse) Merge(o *Sparse) {
+	if o.of.count == 0 {
+		return
+	}
+	least, most := o.of.min, max(d.of.max, o.of.max)
+	if d.of.count > 0 {
+		least = min(least, d.of.min)
+	}
+	for index, n := range o.of.all {
+		d.of.add(middleOf(index), n, true)
+	}
+	d.of.min, d.of.max = least, most
+}
+
+// Count is how many numbers were added.
+func (d *Sparse) Count() uint64 { return d.of.count }
+
+// Buckets is how many it keeps.
+func (d *Sparse) Buckets() int { return len(d.of.buckets) }
+
+// Quantiles are those of the numbers; false: there are none.
+func (d *Sparse) Quantiles() (Quantiles, bool) { return d.of.quantiles() }

@@ -33,6 +33,30 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// A sparse distribution is as the other one, also of parts.
+func TestSparse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 2))
+	for range 50 {
+		var dense Distribution
+		var parts [3]Sparse
+		spread := int64(1) << rng.IntN(62)
+		for range rng.IntN(2000) {
+			ns, n := rng.Int64N(spread), 1+rng.Uint64N(3)<<rng.IntN(34)
+			dense.AddTimes(ns, n)
+			parts[rng.IntN(3)].AddTimes(ns, n)
+		}
+		var all Sparse
+		for i := range parts {
+			all.Merge(&parts[i])
+		}
+		a, someA := dense.Quantiles()
+		b, someB := all.Quantiles()
+		if a != b || someA != someB || dense.Count() != all.Count() {
+			t.Fatalf("%+v, %+v", a, b)
+		}
+	}
+}
+
 // Both kinds of distribution agree with a list of all times.
 func TestDistributions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

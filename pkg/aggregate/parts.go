@@ -32,7 +32,8 @@ type Part struct {
 // PathParts is a path, and what its latency consists of.
 type PathParts struct {
 	PathRow
-	Mean  int64  // latency, ns
+	Timed uint64 // packets whose latency and its parts are known
+	Mean  int64  // latency of these, ns
 	Parts []Part // in order of the path; their means make up that of the path
 }
 
@@ -107,6 +108,7 @@ func (c *Parts) Paths(names packet.Names) []PathParts {
 	for i, w := range ways {
 		rows[i] = PathParts{PathRow: w.pathRow()}
 		if s := sums[w]; s != nil && s.packets > 0 {
+			rows[i].Timed = s.packets
 			rows[i].Mean = int64(s.ns / float64(s.packets))
 			rows[i].Parts = s.parts(w.row.Hops)
 		}

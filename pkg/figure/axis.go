@@ -35,13 +35,15 @@ func (a *Axis) fit(least, most float64) {
 		least, most = 1, 1
 	}
 	a.Min, a.Max = least, most
+	// Values so close together are one: ticks between them would all have the same text.
+	same := a.Max-a.Min <= 1e-9*max(math.Abs(a.Min), math.Abs(a.Max))
 	switch {
-	case a.Log && a.Min == a.Max:
+	case a.Log && same:
 		a.Min, a.Max = a.Min/2, a.Max*2
 	case a.Log:
 		room := math.Pow(a.Max/a.Min, 0.02)
 		a.Min, a.Max = a.Min/room, a.Max*room
-	case a.Min == a.Max:
+	case same:
 		a.Min, a.Max = min(0, 2*a.Min), max(0, 2*a.Max)
 		if a.Min == a.Max {
 			a.Max = 1
@@ -117,8 +119,13 @@ func linearTicks(least, most float64, n int) (ticks []Tick) {
 		step *= times
 	}
 	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
-	for i := math.Ceil(least/step - 1e-9); i*step <= most+step*1e-9; i++ {
-		ticks = append(ticks, Tick{i * step, number(i*step+0, decimals)})
+	first := math.Ceil(least/step - 1e-9)
+	for i := range n + 2 { // a number as large as first may not grow by 1
+		v := (first + float64(i)) * step
+		if !(v <= most+step*1e-9) {
+			break
+		}
+		ticks = append(ticks, Tick{v, number(v+0, decimals)})
 	}
 	return ticks
 }

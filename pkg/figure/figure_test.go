@@ -116,6 +116,26 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+// TestNarrow: an axis whose ends are as close as numbers can be has ticks, and not without end.
+func TestNarrow(t *testing.T) {
+	low := float64(1<<62) / 1e9
+	for _, of := range [][2]float64{{low, math.Nextafter(low, 2*low)}, {-low, math.Nextafter(-low, 0)}, {1e6, 1e6 * (1 + 1e-10)}, {0, 5e-324}} {
+		for _, log := range []bool{false, true} {
+			if log && of[0] <= 0 {
+				continue
+			}
+			fitted, given := Axis{Log: log}, Axis{Min: of[0], Max: of[1], Log: log}
+			fitted.fit(of[0], of[1])
+			for _, a := range []*Axis{&fitted, &given} {
+				ticks := a.ticks(200, func(text string) vg.Length { return vg.Length(8 + 4*len(text)) })
+				if len(ticks) > 100 || a == &fitted && of[1] > 1e-300 && len(shown(a, ticks)) < 2 {
+					t.Errorf("%v, log %v: %d ticks %.10v", of, log, len(ticks), ticks)
+				}
+			}
+		}
+	}
+}
+
 // TestLegendInside: a legend inside is where no data is; where there is no such corner, it stands outside.
 func TestLegendInside(t *testing.T) {
 	f := sample(Sizes["column"], 1, 100, true, 2)

@@ -12,6 +12,7 @@ const (
 	mostBins  = 240     // of time: as many as a narrow figure shows
 	mostCells = 1 << 14 // bins of all series together
 	firstBin  = 1e5     // the width to begin with, ns
+	mostParts = 1 << 22 // of cells that grow: 8 bytes each
 )
 
 // bins keep what happened apart by time and series. Bins become twice as wide when there are too many: whatever the
@@ -20,6 +21,8 @@ type bins[K comparable, V any] struct {
 	width int64
 	cells map[int64]map[K]*V
 	n     int
+	parts int            // of all cells
+	size  func(v *V) int // how many parts a cell has; nil: cells do not grow
 	merge func(to, from *V)
 	low   int64
 	high  int64
@@ -63,6 +66,14 @@ func (b *bins[K, V]) cell(i int64, key K) *V {
 	return v
 }
 
+// grew notes that a cell has so many more parts.
+func (b *bins[K, V]) grew(parts int) {
+	b.parts += parts
+	for b.parts > mostParts && b.high > b.low {
+		b.widen()
+	}
+}
+
 // widen makes one bin of two.
 func (b *bins[K, V]) widen() {
 	old := b.cells
@@ -71,6 +82,16 @@ func (b *bins[K, V]) widen() {
 	for _, i := range slices.Sorted(maps.Keys(old)) {
 		for key, v := range old[i] {
 			b.merge(b.cell(floorDiv(i, 2), key), v)
+		}
+		delete(old, i)
+	}
+	if b.size == nil {
+		return
+	}
+	b.parts = 0
+	for _, of := range b.cells {
+		for _, v := range of {
+			b.parts += b.size(v)
 		}
 	}
 }

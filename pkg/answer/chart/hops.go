@@ -8,40 +8,74 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// MostPassages is how many packets a time-sequence diagram shows: more of them are one black area.
-const MostPassages = 500
+// Bounds of a time-sequence diagram.
+const (
+	MostPassages = 500 // records: more of them are one black area
+	MostLanes    = 64  // nodes
+)
 
-// Hops are packets on their way: when each came to each node, left it, and left the queue behind it.
+// Hops are packets on their way: when each came to each node, left it, and left the queue behind it. A record that stands for
+// many packets, a train, is one of Records.
 type Hops struct {
-	Packets   []*record.Record // the first ones
-	More      uint64           // later ones, that are not shown
+	Records   []*record.Record // the first ones
+	Packets   uint64           // that these are
+	More      uint64           // later packets, that are not shown
 	Placeless uint64           // without a hop, so that there is nothing to show
+	Laneless  uint64           // at nodes that there was no room for
+
+	nodes map[string]bool
 }
 
 // Add takes a record, which it keeps. They come oldest first.
 func (h *Hops) Add(r *record.Record) {
+	n := packets(r)
 	switch {
 	case len(r.Hops) == 0:
-		h.Placeless++
-	case len(h.Packets) >= MostPassages:
-		h.More++
+		h.Placeless += n
+	case len(h.Records) >= MostPassages:
+		h.More += n
+	case !h.room(r):
+		h.Laneless += n
 	default:
-		h.Packets = append(h.Packets, r)
+		h.Records = append(h.Records, r)
+		h.Packets += n
 	}
 }
 
-// Unknown is how many of them have no times of their hops.
-func (h *Hops) Unknown() (packets int) {
-	for _, r := range h.Packets {
+// packets is how many a record stands for.
+func packets(r *record.Record) uint64 { return uint64(max(r.Segs, 1)) }
+
+// room reports whether there is a lane for each node of a record.
+func (h *Hops) room(r *record.Record) bool {
+	var others []string
+	for i := range r.Hops {
+		if node := r.Hops[i].Node; !h.nodes[node] && !slices.Contains(others, node) {
+			if others = append(others, node); len(h.nodes)+len(others) > MostLanes {
+				return false
+			}
+		}
+	}
+	if h.nodes == nil {
+		h.nodes = make(map[string]bool)
+	}
+	for _, node := range others {
+		h.nodes[node] = true
+	}
+	return true
+}
+
+// Unknown is how many of Packets have no times of their hops.
+func (h *Hops) Unknown() (n uint64) {
+	for _, r := range h.Records {
 		known := false
 		for _, v := range Visits(r) {
 			known = known || v.First() != nil
 		}
 		if !known {
-			packets++
+			n += packets(r)
 		}
 	}
-	return packets
+	return n
 }
 
 // Visit is a packet at one node. Times are Unix time, ns; what is not known is absent.
@@ -56,6 +90,7 @@ type Visit struct {
 	OutNs     *int64       `json:"out_ns,omitempty"`
 	DequeueNs *int64       `json:"dequeue_ns,omitempty"` // it left the queue
 	State     record.State `json:"state"`                // of the packet
+	Outcome   record.State `json:"outcome,omitempty"`    // of the copy that ends here
 	Lost      bool         `json:"lost,omitempty"`       // here, or behind it
 	LostNs    *int64       `json:"lost_ns,omitempty"`    // about when
 	Reason    string       `json:"reason,omitempty"`
@@ -66,7 +101,7 @@ func Visits(r *record.Record) []Visit {
 	list := make([]Visit, len(r.Hops))
 	for i := range r.Hops {
 		h := &r.Hops[i]
-		v := Visit{ID: r.ID, Hop: i, Node: h.Node, InPort: h.InPort, Port: h.Port, Prev: r.PrevOf(i), State: r.State}
+		v := Visit{ID: r.ID, Hop: i, Node: h.Node, InPort: h.InPort, Port: h.Port, Prev: r.PrevOf(i), State: r.State, Outcome: h.Outcome}
 		at := since(r, h.AtNs)
 		if h.Port == "" {
 			v.InNs = at
@@ -165,7 +200,7 @@ func nextLane(lanes []string, hops []record.Hop) int {
 
 // Lanes are the nodes in an order in which most packets go forth or back by one.
 func (h *Hops) Lanes() (lanes []string) {
-	for _, r := range h.Packets {
+	for _, r := range h.Records {
 		after := -1
 		for i := range r.Hops {
 			node := r.Hops[i].Node

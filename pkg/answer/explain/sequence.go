@@ -25,7 +25,7 @@ type Moment struct {
 	End    int64      `json:"end"`              // behind the last byte; of an acknowledgement the end of the window
 	Lost   bool       `json:"lost,omitempty"`   // on the way, or after delivery
 	ID     string     `json:"id"`               // of the packet
-	Window int64      `json:"window,omitempty"` // of an acknowledgement, bytes
+	Window *int64     `json:"window,omitempty"` // of an acknowledgement, bytes; 0: it is closed
 	syn    bool
 }
 
@@ -67,7 +67,8 @@ func (h *half) traceAck(p *sent) {
 	if h.trace == nil || p.flags&packet.TCPRst != 0 {
 		return
 	}
-	h.trace.add(Moment{Kind: GotAck, TNs: p.arrival, Seq: p.ack - h.base, Window: int64(p.window), ID: p.id, syn: p.flags&packet.TCPSyn != 0})
+	window := int64(p.window)
+	h.trace.add(Moment{Kind: GotAck, TNs: p.arrival, Seq: p.ack - h.base, Window: &window, ID: p.id, syn: p.flags&packet.TCPSyn != 0})
 }
 
 // sequence is what was noted, with windows in bytes.
@@ -82,9 +83,9 @@ func (h *half) sequence() *Sequence {
 			continue
 		}
 		if !m.syn {
-			m.Window <<= h.window.shift()
+			*m.Window <<= h.window.shift()
 		}
-		m.End = m.Seq + m.Window
+		m.End = m.Seq + *m.Window
 	}
 	return s
 }

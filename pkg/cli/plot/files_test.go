@@ -13,8 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
@@ -197,8 +199,16 @@ func TestManyPackets(t *testing.T) {
 	for _, row := range rows {
 		ids[row["id"]] = true
 	}
-	if !strings.Contains(said, "only the first 500 packets are drawn, not the 700 after them") || len(ids) != 500 {
-		t.Errorf("%d packets, %q", len(ids), said)
+	shown, more := 0, 0
+	for _, r := range records(t, "-r", dir) {
+		if ids[r.ID] {
+			shown += r.Segs
+		} else {
+			more += r.Segs
+		}
+	}
+	if !strings.Contains(said, fmt.Sprintf("only the first %d packets are drawn, as 500 lines (a train is one), not the %d after them", shown, more)) || len(ids) != 500 || shown < 600 {
+		t.Errorf("%d lines of %d packets, and %d more, %q", len(ids), shown, more, said)
 	}
 }
 
@@ -206,19 +216,20 @@ func TestManyPackets(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := twoPaths(50).recorded(t)
 	for args, want := range map[string]string{
-		"latency":                            "say where the figure is to go: -o NAME.svg",
-		"latency -o a.jpg":                   "-o a.jpg: use a name that ends in .svg, .pdf or .png",
-		"latency -o a":                       "-o a: use a name that ends in .svg, .pdf or .png",
-		"latency -o a.svg --format png":      "the name says another format",
-		"latency -o -":                       "-o -: say in which format",
-		"latency -o - --format gif":          "--format gif: use svg, pdf or png",
-		"latency -o - --format svg --data -": "standard output takes one of them",
-		"latency -o a.png --dpi 3":           "--dpi 3: use 20 to 2400",
-		"latency -o a.svg --width 84":        `"84" is no length: use a number with mm, cm, in or pt`,
-		"latency -o a.svg --width 1mm":       "a side is from 20mm to 2000mm long",
-		"latency -o a.svg --size huge":       "use column, page, slide",
-		"latency -o a.svg --kind pie":        "use cdf, ccdf, box",
-		"latency -o a.svg --state in_flight": "packets in flight are in no figure",
+		"latency":                              "say where the figure is to go: -o NAME.svg",
+		"latency -o a.jpg":                     "-o a.jpg: use a name that ends in .svg, .pdf or .png",
+		"latency -o a":                         "-o a: use a name that ends in .svg, .pdf or .png",
+		"latency -o a.svg --format png":        "the name says another format",
+		"latency -o -":                         "-o -: say in which format",
+		"latency -o - --format gif":            "--format gif: use svg, pdf or png",
+		"latency -o - --format svg --data -":   "standard output takes one of them",
+		"latency -o a.png --dpi 3":             "--dpi 3: use 20 to 2400",
+		"latency -o a.svg --width 84":          `"84" is no length: use a number with mm, cm, in or pt`,
+		"latency -o a.svg --width 1mm":         "a side is from 20mm to 2000mm long",
+		"latency -o a.svg --size huge":         "use column, page, slide",
+		"latency -o a.svg --kind pie":          "use cdf, ccdf, box",
+		"latency -o a.svg --data ./x/../a.svg": "the figure would replace the numbers",
+		"latency -o a.svg --state in_flight":   "packets in flight are in no figure",
 	} {
 		if _, stderr, code := clitest.Radar(t, append([]string{"plot"}, strings.Fields(args)...)...); code != kit.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %q, want %q", args, code, stderr, want)
@@ -236,6 +247,14 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: code %d, %q, want %q", args, code, stderr, want)
 		}
 	}
+	folder := t.TempDir()
+	file, link := filepath.Join(folder, "a.svg"), filepath.Join(folder, "a.csv")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := clitest.Radar(t, "plot", "latency", "-r", dir, "-o", file, "--data", link); code != kit.ExitUsage {
+		t.Errorf("two names of one file: code %d, %q", code, stderr)
+	}
 	_, stderr, code := clitest.Radar(t, "plot", "latency", "-r", dir, "-o", filepath.Join(t.TempDir(), "a.png"), "--dpi", "2400", "--width", "2000mm")
 	if code != kit.ExitFailure || !strings.Contains(stderr, "megapixels is too large") {
 		t.Errorf("a picture that is too large: code %d, %q", code, stderr)
@@ -243,6 +262,22 @@ func TestRefused(t *testing.T) {
 	stdout, _, code := clitest.Radar(t, "plot", "latency", "-r", dir, "-o", "-", "--format", "pdf")
 	if code != kit.ExitOK || !strings.HasPrefix(stdout, "%PDF-") {
 		t.Errorf("standard output: code %d, %.20q", code, stdout)
+	}
+}
+
+// TestZero: the label of an axis of time says exactly what its zero is, in the zone that --since takes.
+func TestZero(t *testing.T) {
+	zone := time.Local
+	time.Local = time.FixedZone("XST", -5*3600)
+	t.Cleanup(func() { time.Local = zone })
+	m := new(made)
+	for i := range 5 {
+		m.send(walk{nodes: []string{"h1", "r1", "h2"}, at: 765_432_100 + int64(i)*1e6, link: 1000, node: 500, waits: 1, queue: 1e6})
+	}
+	file, _, _ := drawn(t, "svg", "timeline", "-r", m.recorded(t))
+	want := time.Unix(0, begin+765_432_100).Format("Time since 2006-01-02 15:04:05") + ".765432 XST (ms)"
+	if texts := parse(t, file).texts; !slices.Contains(texts, want) {
+		t.Errorf("no %q in %q", want, texts)
 	}
 }
 

@@ -123,12 +123,13 @@ func noteLatency(k *kit.Kit, c *answer.Counts, rows []aggregate.Spread, by aggre
 		k.Notef("%s more with fewer packets are not drawn: --top 0 draws all", words.Plural(more, "row"))
 	}
 	t := c.Totals()
-	if by != aggregate.ByPath && by != aggregate.ByEndToEnd {
+	if by != aggregate.ByPath && by != aggregate.ByFlow && by != aggregate.ByEndToEnd {
 		return
 	}
 	if n := t.Lost + t.Expired + t.Ignored; n > 0 {
 		k.Notef("%s of %d did not arrive (radar loss) and have no latency: the figure is of those that did", words.Plural(int(n), "packet"), t.Packets)
 	}
+	noteUntimed(k, c.Paths().List)
 }
 
 // shares are the percentiles that are marked, and what they are called.

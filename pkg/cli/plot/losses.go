@@ -47,7 +47,7 @@ func newLossCmd(k *kit.Kit) *cobra.Command {
 			}
 			places := losses.Places(c.Names)
 			if losses.Over > 0 {
-				k.Notef("%s lost at places beyond the first %d are not drawn", words.PacketsWere(losses.Over), chart.MostPlaces)
+				k.Notef("%s not drawn that were lost at places beyond the first %d", words.PacketsWere(losses.Over), chart.MostPlaces)
 			}
 			if kind.Value == "bars" {
 				return drawLossBars(k, f, losses, places, int(top))
@@ -144,7 +144,7 @@ func drawLossTimes(k *kit.Kit, f *options, l *chart.Losses, c *answer.Counts, pl
 	})
 	u := unitFor(times, float64(to-from+width))
 	p := &figure.Panel{
-		X: figure.Axis{Label: sinceText(from, u), Max: u.of64(to - from + width)},
+		X: figure.Axis{Label: sinceText(from, u, k.Location), Max: u.of64(to - from + width)},
 		Y: figure.Axis{Label: "Lost packets per second"},
 	}
 	var boxes figure.Boxes

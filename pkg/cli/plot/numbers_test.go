@@ -12,7 +12,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
 // twoPaths are packets over two routers, one of which has a queue that drops.
@@ -288,5 +290,83 @@ func TestHopNumbers(t *testing.T) {
 	}
 	if i != len(rows) {
 		t.Errorf("%d visits, want %d", len(rows), i)
+	}
+}
+
+// fork makes the packet one of two copies, which part at hop 1: one arrives at hop 2, the other one is lost behind hop 3.
+func fork(m *made, p *segments.Packet) {
+	p.Tree = true
+	for i := range p.Hops {
+		p.Hops[i].From = int16(i - 1)
+	}
+	p.Hops[2].Outcome = record.Delivered
+	node := m.names.Node("r9")
+	copied := p.Hops[1]
+	copied.Node, copied.In, copied.Out = node, m.names.Port(node, 1), m.names.Port(node, 2)
+	copied.InNs, copied.OutNs = p.Hops[2].InNs+100, p.Hops[2].InNs+300
+	copied.From, copied.Outcome, copied.DequeueNs = 1, record.Lost, packet.NoTime
+	p.Hops, p.LastNs = append(p.Hops, copied), copied.OutNs
+	p.Drops = []packet.BranchDrop{{Hop: 3, Drop: packet.Drop{Node: node, Port: copied.Out, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", AtNs: copied.OutNs, First: true}}}
+}
+
+// TestCopyOutcomes: a dot stands where a copy arrived, and none where another one was lost.
+func TestCopyOutcomes(t *testing.T) {
+	m := new(made)
+	fork(m, m.send(walk{nodes: []string{"h1", "r1", "h2"}, link: 1000, node: 500, queue: -1}))
+	file, rows, _ := drawn(t, "svg", "timeline", "-r", m.recorded(t))
+	if len(rows) != 4 || rows[2]["outcome"] != "delivered" || rows[2]["node"] != "h2" || rows[3]["outcome"] != "lost" || rows[3]["lost"] != "true" || rows[1]["outcome"] != "" {
+		t.Fatalf("%v", rows)
+	}
+	if texts := parse(t, file).texts; !slices.Contains(texts, "arrived") || !slices.Contains(texts, "lost") {
+		t.Errorf("%q", texts)
+	}
+}
+
+// TestUntimed: packets that arrived without a known latency have arrived, are told of, and no number says 0 for them.
+func TestUntimed(t *testing.T) {
+	m := new(made)
+	for i := range 9 {
+		p := m.send(walk{nodes: []string{"h1", "r1", "h2"}, at: int64(i) * 1e6, link: 1000, node: 500, queue: -1, segs: 2})
+		p.LatencyNs = packet.NoTime
+		if i < 3 {
+			m.send(walk{nodes: []string{"h1", "r2", "h2"}, at: int64(i)*1e6 + 1, link: 1000, node: 500, queue: -1})
+			m.send(walk{nodes: []string{"h1", "r3"}, at: int64(i)*1e6 + 2, link: 1000, node: 500, waits: 1, lost: true})
+		}
+	}
+	dir := m.recorded(t)
+	file, rows, said := drawn(t, "svg", "paths", "-r", dir)
+	texts := strings.Join(parse(t, file).texts, "\n")
+	if !strings.Contains(texts, "75.0 %, latency not known") || strings.Count(texts, "none arrived") != 1 {
+		t.Errorf("%q", texts)
+	}
+	for _, row := range rows {
+		if known := row["path"] == "h1 > r2 > h2"; (row["latency_mean_ns"] != "") != known || (row["mean_ns"] != "") != known || (row["part"] != "") != known {
+			t.Errorf("%v", row)
+		}
+	}
+	for _, args := range [][]string{{"latency"}, {"latency", "--by", "flow"}, {"latency", "--by", "end-to-end"}} {
+		if _, _, more := drawn(t, "svg", append(args, "-r", dir)...); !strings.Contains(more, "3 packets of 24 did not arrive (radar loss) and have no latency") || !strings.Contains(more, "the latency of 18 packets that arrived is not known") {
+			t.Errorf("%v: %q", args, more)
+		}
+	}
+	if !strings.Contains(said, "the latency of 18 packets that arrived is not known") {
+		t.Errorf("%q", said)
+	}
+}
+
+// TestConnection: flags that choose the connection do not choose its packets, and a note says so.
+func TestConnection(t *testing.T) {
+	m := new(made)
+	for i := range 5 {
+		p := m.send(walk{nodes: []string{"h1", "r1", "h2"}, at: int64(i) * 1e6, link: 1000, node: 500, queue: -1})
+		p.Proto, p.HasTCP, p.TCP = 6, true, packet.TCP{Seq: uint32(1000 + 100*i), Flags: packet.TCPAck, Window: 500, Payload: 100}
+	}
+	dir := m.recorded(t)
+	_, rows, said := drawn(t, "svg", "timeline", "--of", "tcp", "-r", dir, "--last", "2", "--node", "r1")
+	if len(rows) != 5 || !strings.Contains(said, "--last, --node: this chooses the connection, of which all packets are drawn") {
+		t.Errorf("%d moments, %q", len(rows), said)
+	}
+	if _, _, said = drawn(t, "svg", "timeline", "--of", "tcp", "-r", dir); strings.Contains(said, "this chooses") {
+		t.Errorf("%q", said)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,6 +38,9 @@ func (f *options) check(k *kit.Kit) error {
 	case f.dpi < 20 || f.dpi > 2400:
 		return fault.Usage.Errorf("--dpi %d: use 20 to 2400", f.dpi)
 	}
+	if f.out != stdout && f.data != "" && sameFile(f.out, f.data) {
+		return fault.Usage.Errorf("-o %s with --data %s: this is one file, and the figure would replace the numbers", f.out, f.data)
+	}
 	if f.format != "" && !slices.Contains(figure.Formats, f.format) {
 		return fault.Usage.Errorf("--format %s: use svg, pdf or png", f.format)
 	}
@@ -50,6 +55,21 @@ func (f *options) check(k *kit.Kit) error {
 		return fault.Usage.Errorf("-o %s: use a name that ends in .svg, .pdf or .png, or --format", f.out)
 	}
 	return nil
+}
+
+// sameFile reports whether two names are of one file, which need not be there.
+func sameFile(a, b string) bool {
+	if a, err := filepath.Abs(a); err == nil {
+		if b, err := filepath.Abs(b); err == nil && a == b {
+			return true
+		}
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // figureOf is a figure of the size that was asked for. natural is its height where --height does not say it; 0: that of

@@ -63,12 +63,12 @@ type pathPart struct {
 	Share   float64            `json:"share"` // of all packets
 	Lost    uint64             `json:"lost"`
 	Expired uint64             `json:"expired"`
-	Mean    int64              `json:"latency_mean_ns"`
+	Mean    *int64             `json:"latency_mean_ns,omitempty"` // of packets without copies
 	P50     *int64             `json:"latency_p50_ns,omitempty"`
 	P99     *int64             `json:"latency_p99_ns,omitempty"`
 	Kind    aggregate.PartKind `json:"part,omitempty"`
 	Name    string             `json:"name,omitempty"`
-	PartNs  int64              `json:"mean_ns"`
+	PartNs  *int64             `json:"mean_ns,omitempty"`
 	Waited  uint64             `json:"waited,omitempty"`
 }
 
@@ -102,13 +102,16 @@ func drawPaths(k *kit.Kit, f *pathOptions, c *answer.Counts, parts *aggregate.Pa
 	kinds := make(map[aggregate.PartKind]bool)
 	for i := range rows {
 		r, y := &rows[i], -float64(i)-1
-		one := pathPart{Path: names[i], Packets: r.Packets, Share: float64(r.Packets) / float64(total.Packets), Lost: r.Lost, Expired: r.Expired, Mean: r.Mean}
+		one := pathPart{Path: names[i], Packets: r.Packets, Share: float64(r.Packets) / float64(total.Packets), Lost: r.Lost, Expired: r.Expired}
+		if r.Timed > 0 {
+			one.Mean = &r.Mean
+		}
 		if r.Latency != nil {
 			one.P50, one.P99 = &r.Latency.P50Ns, &r.Latency.P99Ns
 		}
 		p.Marks = append(p.Marks,
 			figure.Label{At: figure.XY{Y: y + 0.55}, Text: names[i], Above: true, Room: 0.5},
-			figure.Label{At: figure.XY{X: p.X.Max, Y: y + 0.55}, Text: pathText(&one), Above: true, Right: true, Room: 0.48})
+			figure.Label{At: figure.XY{X: p.X.Max, Y: y + 0.55}, Text: pathText(r, one.Share), Above: true, Right: true, Room: 0.48})
 		at := int64(0)
 		for _, part := range r.Parts {
 			boxes = append(boxes, figure.Box{
@@ -117,7 +120,7 @@ func drawPaths(k *kit.Kit, f *pathOptions, c *answer.Counts, parts *aggregate.Pa
 			})
 			at += part.Mean
 			kinds[part.Kind] = true
-			one.Kind, one.Name, one.PartNs, one.Waited = part.Kind, part.Name, part.Mean, part.Waited
+			one.Kind, one.Name, one.PartNs, one.Waited = part.Kind, part.Name, &part.Mean, part.Waited
 			data = append(data, one)
 		}
 		if len(r.Parts) == 0 {
@@ -132,7 +135,7 @@ func drawPaths(k *kit.Kit, f *pathOptions, c *answer.Counts, parts *aggregate.Pa
 		}
 	}
 	fig.About = fmt.Sprintf("%s, and what their mean latency consists of", words.Plural(len(rows), "path"))
-	noteParts(k, rows, total)
+	noteParts(k, c, rows)
 	return write(k, &f.options, fig, data)
 }
 
@@ -156,10 +159,12 @@ var partWords = map[aggregate.PartKind]string{
 }
 
 // noteParts says what bars are without.
-func noteParts(k *kit.Kit, rows []aggregate.PathParts, t aggregate.Totals) {
+func noteParts(k *kit.Kit, c *answer.Counts, rows []aggregate.PathParts) {
+	t := c.Totals()
 	if n := t.Lost + t.Expired + t.Ignored; n > 0 {
 		k.Notef("%s of %d did not arrive (radar loss) and have no latency: bars are of those that did, shares of all", words.Plural(int(n), "packet"), t.Packets)
 	}
+	noteUntimed(k, c.Paths().List)
 	copies := 0
 	for i := range rows {
 		if rows[i].Ends != nil && rows[i].Latency != nil {
@@ -168,6 +173,20 @@ func noteParts(k *kit.Kit, rows []aggregate.PathParts, t aggregate.Totals) {
 	}
 	if copies > 0 {
 		k.Notef("%s of packets with copies have no bar: their branches take their times side by side", words.Plural(copies, "path"))
+	}
+}
+
+// noteUntimed says how many packets of these paths arrived without a latency.
+func noteUntimed(k *kit.Kit, paths []aggregate.PathRow) {
+	n := uint64(0)
+	for i := range paths {
+		n += paths[i].Delivered + paths[i].Left
+		if l := paths[i].Latency; l != nil {
+			n -= min(n, l.Count)
+		}
+	}
+	if n > 0 {
+		k.Notef("the latency of %s that arrived is not known: it is not in the figure", words.Plural(int(n), "packet"))
 	}
 }
 
@@ -189,12 +208,15 @@ func pathNames(rows []aggregate.PathParts) []string {
 }
 
 // pathText is what stands above a bar.
-func pathText(p *pathPart) string {
-	text := percent(p.Share) + " %"
-	if p.P50 == nil {
+func pathText(r *aggregate.PathParts, share float64) string {
+	text := percent(share) + " %"
+	switch {
+	case r.Latency != nil:
+		return text + ", p50 " + timeText(r.Latency.P50Ns) + ", p99 " + timeText(r.Latency.P99Ns)
+	case r.Delivered+r.Left == 0:
 		return text + " of packets, none arrived"
 	}
-	return text + ", p50 " + timeText(*p.P50) + ", p99 " + timeText(*p.P99)
+	return text + ", latency not known"
 }
 
 // partText is what stands in a part that has room for it.

@@ -22,7 +22,8 @@ a slide or a page.
 
 The name after -o says the format: .svg, .pdf or .png. Letters of an SVG are
 outlines, and a PDF has its fonts inside, so a figure looks the same everywhere. The
-same packets make the same bytes.
+same packets make the same bytes. The label of an axis of time has the date and the time
+of its zero, in the local time zone, as --since takes it.
 
 --data FILE writes the numbers that are drawn as CSV, to draw them in another way.
 Standard error says what a figure does not show: packets that were lost and so have no

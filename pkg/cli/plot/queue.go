@@ -45,11 +45,11 @@ func newQueueCmd(k *kit.Kit) *cobra.Command {
 
 func drawQueues(k *kit.Kit, f *options, c *answer.Counts, q *chart.Queues, top int) error {
 	ports, width := q.Ports(c.Names)
+	if q.Over > 0 {
+		k.Notef("%s not drawn that waited or were dropped at ports beyond the first %d", words.PacketsWere(q.Over), chart.MostPorts)
+	}
 	if len(ports) == 0 {
 		return fmt.Errorf("nothing to draw: none of %s is known to have waited in a queue", words.Plural(int(c.Totals().Packets), "packet"))
-	}
-	if q.Over > 0 {
-		k.Notef("%s at ports beyond the first %d are not drawn", words.PacketsWere(q.Over), chart.MostPorts)
 	}
 	if top > 0 && len(ports) > top {
 		k.Notef("%s where fewer packets waited are not drawn: --top 0 draws all", words.Plural(len(ports)-top, "port"))
@@ -62,7 +62,9 @@ func drawQueues(k *kit.Kit, f *options, c *answer.Counts, q *chart.Queues, top i
 		from = min(from, p.Bins[0].StartNs)
 		to = max(to, p.Bins[len(p.Bins)-1].StartNs+width)
 		for _, b := range p.Bins {
-			most = max(most, b.P99)
+			if b.Waited > 0 {
+				most = max(most, *b.P99)
+			}
 		}
 		data = append(data, p.Bins...)
 	}
@@ -72,7 +74,7 @@ func drawQueues(k *kit.Kit, f *options, c *answer.Counts, q *chart.Queues, top i
 		p := queuePanel(&ports[i], from, x, y)
 		p.X.Max = x.of64(to - from)
 		if p.X.Bare = i+1 < len(ports); !p.X.Bare {
-			p.X.Label = sinceText(from, x)
+			p.X.Label = sinceText(from, x, k.Location)
 		}
 		panels = append(panels, p)
 	}
@@ -108,7 +110,9 @@ func queuePanel(q *chart.PortQueue, from int64, x, y unit) *figure.Panel {
 	}
 	most := 0.0
 	for _, b := range q.Bins {
-		most = max(most, y.of64(b.P99))
+		if b.Waited > 0 {
+			most = max(most, y.of64(*b.P99))
+		}
 	}
 	if p.Y.Max = most * 1.18; most == 0 {
 		p.Y.Max = 1
@@ -125,11 +129,11 @@ func queuePanel(q *chart.PortQueue, from int64, x, y unit) *figure.Panel {
 		if b.Waited == 0 {
 			continue
 		}
-		ranges = append(ranges, figure.Box{From: figure.XY{X: start, Y: y.of64(b.Min)}, To: figure.XY{X: end, Y: y.of64(b.P99)}, Fill: figure.Pale(figure.Blue)})
-		median := y.of64(b.P50)
+		ranges = append(ranges, figure.Box{From: figure.XY{X: start, Y: y.of64(*b.Min)}, To: figure.XY{X: end, Y: y.of64(*b.P99)}, Fill: figure.Pale(figure.Blue)})
+		median := y.of64(*b.P50)
 		medians.List = append(medians.List, figure.Segment{From: figure.XY{X: start, Y: median}, To: figure.XY{X: end, Y: median}})
 		if last >= 0 && q.Bins[last].StartNs+b.WidthNs == b.StartNs {
-			medians.List = append(medians.List, figure.Segment{From: figure.XY{X: start, Y: y.of64(q.Bins[last].P50)}, To: figure.XY{X: start, Y: median}})
+			medians.List = append(medians.List, figure.Segment{From: figure.XY{X: start, Y: y.of64(*q.Bins[last].P50)}, To: figure.XY{X: start, Y: median}})
 		}
 		last = i
 	}

@@ -85,7 +85,7 @@ func drawTCP(k *kit.Kit, f *options, ans *explain.Answer) error {
 	x, y := unitFor(times, float64(max(to-from, 1))), unitFor(sizes, float64(most))
 	p := &figure.Panel{
 		Title: endText(ans.Src, ans.Sport) + " > " + endText(ans.Dst, ans.Dport),
-		X:     figure.Axis{Label: sinceText(from, x), Max: max(x.of64(to-from), 1e-9) * 1.02},
+		X:     figure.Axis{Label: sinceText(from, x, k.Location), Max: max(x.of64(to-from), 1e-9) * 1.02},
 		Y:     figure.Axis{Label: "Sequence number (" + y.name + ")", Max: max(y.of64(most), 1e-9) * 1.08},
 	}
 	if window > most*2 {

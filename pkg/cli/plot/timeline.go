@@ -5,6 +5,7 @@ package plot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,15 +23,17 @@ const timelineLong = `Draw single packets over time.
 
   --of hops  a line for each packet on its way from node to node. A node is a grey band:
              what goes down comes in at its upper edge and leaves it at the lower one. A
-             cross is where a packet was lost. At most 500 packets: choose them by --since,
-             --until, --last or an expression
+             cross is where a packet was lost. At most 500 lines, of which a train is one,
+             and 64 nodes: choose packets by --since, --until, --last or an expression
   --of tcp   the sequence numbers that a TCP sender sends, as tcptrace draws them, with
              what was sent again and what was lost, acknowledgements as they come to it,
              and the window that the receiver offers. Of the connections that match it is
-             the one with most bytes, in the direction with most data`
+             the one with most bytes, in the direction with most data. All its packets
+             between --since and --until are drawn: the other flags choose the connection`
 
 func newTimelineCmd(k *kit.Kit) *cobra.Command {
 	f, of := &options{}, kit.NewChoice("hops", "kind", "hops", "tcp")
+	var given func() []string // flags that choose packets, which of a TCP connection are drawn nonetheless
 	cmd := newCmd(k, &cobra.Command{
 		Use:   "timeline -o FILE [EXPRESSION]",
 		Short: "Draw packets on their way, or a TCP connection",
@@ -40,11 +43,22 @@ func newTimelineCmd(k *kit.Kit) *cobra.Command {
   radar plot timeline -r run --of tcp -o tcp.svg 'tcp port 5201'`,
 	}, f, func(ctx context.Context, s *answer.Selection) error {
 		if of.Value == "tcp" {
+			if given := given(); len(given) > 0 {
+				k.Notef("%s: this chooses the connection, of which all packets are drawn (--since and --until choose some)", strings.Join(given, ", "))
+			}
 			return plotTCP(ctx, k, f, s)
 		}
 		return plotHops(ctx, k, f, s)
 	})
 	of.Add(cmd, "of", "what is drawn")
+	given = func() (list []string) {
+		for _, name := range []string{"last", "node", "state"} {
+			if cmd.Flags().Changed(name) {
+				list = append(list, "--"+name)
+			}
+		}
+		return list
+	}
 	return cmd
 }
 
@@ -71,31 +85,26 @@ func plotHops(ctx context.Context, k *kit.Kit, f *options, s *answer.Selection) 
 }
 
 func drawHops(k *kit.Kit, f *options, h *chart.Hops) error {
-	if len(h.Packets) == 0 {
+	noteHops(k, h)
+	if len(h.Records) == 0 {
+		if h.Laneless > 0 {
+			return fmt.Errorf("nothing to draw: each packet was at more nodes than there are bands")
+		}
 		return errNothing
 	}
-	if h.More > 0 {
-		k.Notef("only the first %d packets are drawn, not the %d after them: choose others by --since, --until, --last or an expression", len(h.Packets), h.More)
-	}
-	if h.Placeless > 0 {
-		k.Notef("%s without a hop are not drawn", words.Plural(int(h.Placeless), "record"))
-	}
 	var data []chart.Visit
-	for _, r := range h.Packets {
+	for _, r := range h.Records {
 		data = append(data, chart.Visits(r)...)
 	}
 	from, to, known := span(data)
 	if !known {
-		return fmt.Errorf("nothing to draw: none of %s has times of its hops", words.Plural(len(h.Packets), "packet"))
+		return fmt.Errorf("nothing to draw: none of %s has times of its hops", words.Plural(int(h.Packets), "packet"))
 	}
 	u := unitFor(times, float64(to-from))
 	lanes := h.Lanes()
 	p := &figure.Panel{
-		X: figure.Axis{Label: sinceText(from, u), Max: u.of64(to-from) * 1.02, Min: -u.of64(to-from) * 0.01},
+		X: figure.Axis{Label: sinceText(from, u, k.Location), Max: u.of64(to-from) * 1.02, Min: -u.of64(to-from) * 0.01},
 		Y: figure.Axis{Names: true, Max: 0.5, Min: -float64(len(lanes)) + 0.5, Ticks: []figure.Tick{}},
-	}
-	if unknown := h.Unknown(); unknown > 0 {
-		k.Notef("%s without times of their hops are not drawn", words.Plural(unknown, "packet"))
 	}
 	if from == to {
 		p.X.Min, p.X.Max = -1, 1
@@ -107,15 +116,31 @@ func drawHops(k *kit.Kit, f *options, h *chart.Hops) error {
 		p.Y.Ticks = append(p.Y.Ticks, figure.Tick{At: -float64(i), Text: node})
 		bands = append(bands, figure.Box{From: figure.XY{X: p.X.Min, Y: -float64(i) - half}, To: figure.XY{X: p.X.Max, Y: -float64(i) + half}, Fill: figure.Light})
 	}
-	way := newWay(len(h.Packets))
+	way := newWay(len(h.Records))
 	for len(data[way.done:]) > 0 {
 		way.packet(data[way.done:], levels, func(ns int64) float64 { return u.of64(ns - from) })
 	}
 	p.Marks = []figure.Mark{bands, way.links, way.nodes, way.queues, way.ends, way.lost}
 	fig := f.figureOf(max(vg.Length(float64(len(lanes))*1.7+9)*f.textSize(), figure.Sizes[f.size.Value].Height), p)
 	fig.Legend = way.legend()
-	fig.About = fmt.Sprintf("%s on their way between %s", words.Plural(len(h.Packets), "packet"), words.Plural(len(lanes), "node"))
+	fig.About = fmt.Sprintf("%s on their way between %s", words.Plural(int(h.Packets), "packet"), words.Plural(len(lanes), "node"))
 	return write(k, f, fig, data)
+}
+
+// noteHops says which packets are not drawn.
+func noteHops(k *kit.Kit, h *chart.Hops) {
+	if h.More > 0 {
+		k.Notef("only the first %d packets are drawn, as %d lines (a train is one), not the %d after them: choose others by --since, --until, --last or an expression", h.Packets, len(h.Records), h.More)
+	}
+	if h.Placeless > 0 {
+		k.Notef("%s not drawn: no hop is known", words.PacketsWere(h.Placeless))
+	}
+	if h.Laneless > 0 {
+		k.Notef("%s not drawn: with their nodes there would be more than %d, choose some by --node or an expression", words.PacketsWere(h.Laneless), chart.MostLanes)
+	}
+	if unknown := h.Unknown(); unknown > 0 {
+		k.Notef("%s not drawn: no times of their hops are known", words.PacketsWere(unknown))
+	}
 }
 
 // span is from the first to the last time that is known.
@@ -185,9 +210,20 @@ func (w *way) packet(list []chart.Visit, levels map[string]float64, x func(ns in
 			w.lost.List = append(w.lost.List, figure.XY{X: x(*v.LostNs), Y: levels[v.Node]})
 		}
 	}
-	if last := list[end-1].Last(); last != nil && (list[0].State == record.Delivered || list[0].State == record.Left) {
-		w.ends.List = append(w.ends.List, figure.XY{X: x(*last), Y: edges[end-1].in})
+	for i := range list {
+		if last := list[i].Last(); last != nil && arrived(list, i) {
+			w.ends.List = append(w.ends.List, figure.XY{X: x(*last), Y: edges[i].in})
+		}
 	}
+}
+
+// arrived reports whether a packet, or a copy of it, arrived at the end of visit i. Only packets with copies have outcomes.
+func arrived(list []chart.Visit, i int) bool {
+	outcome := list[i].Outcome
+	if i == len(list)-1 && !slices.ContainsFunc(list, func(v chart.Visit) bool { return v.Outcome != "" }) {
+		outcome = list[i].State
+	}
+	return outcome == record.Delivered || outcome == record.Left
 }
 
 // half is half the height of a node's band, of the distance between two nodes.

@@ -45,9 +45,13 @@ func scaleFor(scale string, least, most int64) (u unit, log bool) {
 	return unitFor(times, high), false
 }
 
-// sinceText labels an axis of time.
-func sinceText(fromNs int64, u unit) string {
-	return fmt.Sprintf("Time since %s UTC (%s)", time.Unix(0, fromNs).UTC().Format("15:04:05"), u.name)
+// sinceText labels an axis of time: with its zero as --since takes it, in that zone, to a thousandth of the unit.
+func sinceText(fromNs int64, u unit, zone *time.Location) string {
+	fraction := map[float64]string{1e9: ".999", 1e6: ".999999"}[u.of]
+	if fraction == "" {
+		fraction = ".999999999"
+	}
+	return fmt.Sprintf("Time since %s (%s)", time.Unix(0, fromNs).In(zone).Format("2006-01-02 15:04:05"+fraction+" MST"), u.name)
 }
 
 // timeText is a time with its unit and three digits that count.
