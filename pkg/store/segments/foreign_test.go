@@ -222,11 +222,12 @@ func TestForeignLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		f := d.Load(d.Places()[0])
+		var mem parquet.Memory
+		defer mem.Close()
+		f := d.Load(d.Places()[0], &mem)
 		if f == nil {
 			t.Fatal(d.Damage())
 		}
-		defer f.Close()
 		lens, err := f.Lens(hops)
 		_, columnErr := f.Column(hops, "node")
 		if empty && (err == nil || columnErr == nil || !strings.Contains(err.Error(), "hops")) || !empty && (err != nil || columnErr != nil || len(lens) == 0) {
