@@ -172,6 +172,7 @@ try() {
 		"$here/sizes.sh" "$kernel" "$(cat "$dir/version")" <"$log" || verdict="FAILED: programs have grown"
 	fi
 	echo "$kernel|$(cat "$dir/version")|$((SECONDS - start)) s|$verdict" >>"$work/results"
+	[ "$verdict" = ok ]
 }
 
 check
