@@ -213,12 +213,13 @@ func (r *Recorder) keepPast(w window) {
 	if age := now - w.from; age > 0 {
 		scan.Since = time.Duration(age) + r.flight.timeout // it may have begun before, and ended in the window
 	}
-	backpack.ScanPackets(r.ring.Maps, r.ring.Decoder, scan, func(p *packet.Packet) {
+	stats := backpack.ScanPackets(r.ring.Maps, r.ring.Decoder, scan, func(p *packet.Packet) {
 		if p.State != record.InFlight && w.has(p) && !r.flight.isKept(p) && handed(p.Pos) {
 			r.keep(p)
 		}
 	})
 	n, earlier := r.flight.overwritten(w.from, uint64(r.ring.Domain.Options.Slots))
+	earlier = earlier && stats.Forgot && stats.Oldest > uint64(max(w.from, 0)) // else the ring has that time, too
 	r.missed += n
 	const advice = " (more slots, or a shorter time before)"
 	switch {

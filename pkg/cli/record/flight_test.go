@@ -257,12 +257,15 @@ func TestShortFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "flight")
-	cmd, said := recorderOf(w, "waiting for: assert ", "-w", dir, "--on", "assert "+file+" in 1h", "--before", "1s", "--after", "1s")
+	cmd, said := recorderOf(w, "waiting for: assert ", "-w", dir, "--on", "assert "+file+" in 1h", "--before", "30s", "--after", "1s") // 30s: from before it began
 	burst(w, "5")
 	w.Settled(w.Status().Totals.Measured)
 	clitest.Interrupt(t, cmd)
 	if events := triggers(w, dir); len(events) != 1 || !strings.HasPrefix(fmt.Sprint(events[0].Fields["value"]), `"all arrive" (line 2) is broken: 5 of `) {
 		t.Errorf("events: %+v\n%s", events, said())
+	}
+	if strings.Contains(said(), "come round") {
+		t.Errorf("of a ring that has room for all:\n%s", said())
 	}
 	if lost := w.Packets("--last", "0", "--state", "lost", "-r", dir); len(lost) != 5 || !strings.Contains(said(), ` are too short to judge "most arrive"`) {
 		t.Errorf("%d lost packets are kept, want 5\n%s", len(lost), said())

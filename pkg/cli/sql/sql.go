@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -246,6 +248,9 @@ const mostText = 1 << 20
 
 func readBounded(path string) ([]byte, error) {
 	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, " \t\n") {
+		return nil, fault.Usage.Errorf("%q is no file: a statement comes behind -c", path)
+	}
 	if err != nil {
 		return nil, err
 	}

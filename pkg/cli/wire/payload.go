@@ -51,6 +51,12 @@ func (f *PayloadFlags) Query(at []string) (*PayloadQuery, error) {
 	case len(f.at) == 0:
 		return &PayloadQuery{Len: f.len, At: at, flag: "--at"}, nil
 	}
+	for _, name := range f.at {
+		node, port, _ := strings.Cut(name, "/")
+		if !Ports(at).Have(node, port) && !(port == "" && slices.ContainsFunc(at, func(one string) bool { return strings.HasPrefix(one, name+"/") })) {
+			return nil, fault.Usage.Errorf("--payload-at %q: --at leaves the frames of that port out", name)
+		}
+	}
 	return &PayloadQuery{Len: f.len, At: f.at, flag: "--payload-at"}, nil
 }
 

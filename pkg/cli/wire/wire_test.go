@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -215,5 +216,21 @@ func TestPayloadAtDetached(t *testing.T) {
 	}
 	if err := (Ports{"a", "gone", "bare"}).Check(d); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPayloadOutsideFrames: payload of ports whose frames are left out is refused.
+func TestPayloadOutsideFrames(t *testing.T) {
+	for _, c := range []struct {
+		at, payload string
+		inside      bool
+	}{
+		{"r2/eth1", "h2/eth0", false}, {"r2", "h2", false}, {"r2", "r2/eth1", true}, {"h2/eth0", "h2", true}, {"", "h2", true}, {"r2 h2/eth0", "h2/eth1", false},
+	} {
+		f := PayloadFlags{len: 64, at: strings.Fields(c.payload)}
+		q, err := f.Query(strings.Fields(c.at))
+		if c.inside != (err == nil && q != nil) || !c.inside && !errors.Is(err, fault.Usage) {
+			t.Errorf("--at %q --payload-at %q: %v", c.at, c.payload, err)
+		}
 	}
 }

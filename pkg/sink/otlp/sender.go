@@ -233,9 +233,15 @@ func (s *Sender) run(ctx context.Context) {
 // send sends a request until it is taken, refused for good, or was tried for long enough.
 func (s *Sender) send(ctx context.Context, q *request) {
 	wait, begin := firstWait, time.Now()
+	var last error // why it is to be tried again
 	for {
 		if ctx.Err() != nil {
-			s.count(func(c *Counts) { c.AtEnd += uint64(q.spans) })
+			s.count(func(c *Counts) {
+				c.AtEnd += uint64(q.spans)
+				if last != nil {
+					c.failed(last.Error())
+				}
+			})
 			return
 		}
 		a := s.transport.Export(ctx, &q.data)
@@ -254,6 +260,7 @@ func (s *Sender) send(ctx context.Context, q *request) {
 			})
 			return
 		}
+		last = a.Err
 		s.count(func(c *Counts) { c.Retries++ })
 		timer := time.NewTimer(pause)
 		select {
