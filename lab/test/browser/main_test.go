@@ -8,18 +8,13 @@
 package browser
 
 import (
-	"os"
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/radarbin"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	radarbin.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { radarbin.Main(m) }
 
 // needBrowser ends a test on a machine without Chromium, or without networks.
 func needBrowser(t testing.TB) {

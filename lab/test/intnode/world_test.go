@@ -26,11 +26,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/radarbin"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	radarbin.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { radarbin.Main(m) }
 
 // world is h1 - r1 - r2 - r3 - h2, IPv4 and IPv6, in which no router has a role yet. e0 is the port to the
 // left, e1 the one to the right; h1 has an e1 only.

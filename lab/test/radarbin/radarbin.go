@@ -69,3 +69,10 @@ func Remove() {
 		built.dir = ""
 	}
 }
+
+// Main is TestMain of a package that needs no more than the binary: it runs the tests and removes what Path built.
+func Main(m *testing.M) {
+	code := m.Run()
+	Remove()
+	os.Exit(code)
+}

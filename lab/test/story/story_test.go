@@ -24,11 +24,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/servers"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	radarbin.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { radarbin.Main(m) }
 
 // reader is somebody who types what the page says.
 type reader struct {

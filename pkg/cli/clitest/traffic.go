@@ -169,3 +169,24 @@ func RowsOf[T any](w *World, args ...string) []T {
 	}
 	return rows
 }
+
+const tcpTransfer = `import socket, subprocess
+l = socket.socket()
+l.bind(("10.0.2.2", 5001))
+l.listen()
+p = subprocess.Popen(["nsenter", "--net=%s", "python3", "-c", """import socket
+c = socket.create_connection(("10.0.2.2", 5001))
+c.sendall(b"x" * %d)
+c.shutdown(socket.SHUT_WR)
+c.recv(1)"""])
+s, _ = l.accept()
+while s.recv(65536): pass
+s.close()
+p.wait()
+`
+
+// TCP sends bytes from h1 to port 5001 of h2, and returns when all have come and the connection has ended.
+func (w *World) TCP(bytes int) {
+	w.Helper()
+	w.In("h2", "python3", "-c", fmt.Sprintf(tcpTransfer, w.Lab.NetNSPath("h1"), bytes))
+}

@@ -203,6 +203,19 @@ func (list counted) lines() (lines []string) {
 	return lines
 }
 
+// sayEnd says what became of an export: as JSON, or in lines.
+func (f *feed) sayEnd(v interface{ lines() []string }) error {
+	if f.Output == kit.FormatJSON {
+		return errors.Join(kit.PrintJSON(f.Out, v), f.Out.Flush())
+	}
+	for _, line := range v.lines() {
+		if _, err := fmt.Fprintf(f.Stderr, "radar: %s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // said are the counts of a feed, in words.
 func (c *feedCounts) said() counted {
 	return counted{

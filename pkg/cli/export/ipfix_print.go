@@ -48,15 +48,7 @@ type flowEnd struct {
 
 func (x *flowExport) printEnd() error {
 	v := flowEnd{x.exporter.Counts, x.feedCounts, x.stopped, x.way.counts()}
-	if x.Output == kit.FormatJSON {
-		return kit.PrintJSON(x.Out, v)
-	}
-	for _, line := range v.lines() {
-		if _, err := fmt.Fprintf(x.Stderr, "radar: %s\n", line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return x.sayEnd(&v)
 }
 
 // lines say it in words; what did not happen is not said.

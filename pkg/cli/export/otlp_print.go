@@ -42,18 +42,7 @@ type traceEnd struct {
 
 func (x *traceExport) printEnd() error {
 	v := traceEnd{x.sender.Counts(), x.sampler.SampleCounts, x.feedCounts}
-	if x.Output == kit.FormatJSON {
-		if err := kit.PrintJSON(x.Out, v); err != nil {
-			return err
-		}
-		return x.Out.Flush()
-	}
-	for _, line := range v.lines() {
-		if _, err := fmt.Fprintf(x.Stderr, "radar: %s\n", line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return x.sayEnd(&v)
 }
 
 // lines say it in words; what did not happen is not said.

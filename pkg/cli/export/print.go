@@ -57,15 +57,7 @@ func (x *exporting) printEnd() error {
 	for _, s := range x.senders {
 		v.Collectors = append(v.Collectors, s.view())
 	}
-	if x.Output == kit.FormatJSON {
-		return kit.PrintJSON(x.Out, v)
-	}
-	for _, line := range v.lines() {
-		if _, err := fmt.Fprintf(x.Stderr, "radar: %s\n", line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return x.sayEnd(&v)
 }
 
 // lines say it in words; what did not happen is not said.

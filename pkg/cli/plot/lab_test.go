@@ -4,7 +4,6 @@ package plot_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -15,22 +14,6 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// transfer sends bytes from h1 to h2, and waits until all have come.
-const transfer = `import socket, subprocess
-l = socket.socket()
-l.bind(("10.0.2.2", 5001))
-l.listen()
-p = subprocess.Popen(["nsenter", "--net=%s", "python3", "-c", """import socket
-c = socket.create_connection(("10.0.2.2", 5001))
-c.sendall(b"x" * 300000)
-c.shutdown(socket.SHUT_WR)
-c.recv(1)"""])
-s, _ = l.accept()
-while s.recv(65536): pass
-s.close()
-p.wait()
-`
-
 // TestLab: figures of packets that a kernel has sent have the numbers that radar packets shows, live and from a
 // recording.
 func TestLab(t *testing.T) {
@@ -39,7 +22,7 @@ func TestLab(t *testing.T) {
 	w.In("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "20mbit", "burst", "3000", "limit", "20000")
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", dir}, w.Lab.AttachArgs()...)...)
 	w.Ping(5)
-	w.In("h2", "python3", "-c", fmt.Sprintf(transfer, w.Lab.NetNSPath("h1")))
+	w.TCP(300000)
 	w.Ended(10, "--proto", "icmp")
 	var live []record.Record
 	for { // until nothing is under way

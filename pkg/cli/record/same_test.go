@@ -16,22 +16,6 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 )
 
-// tcpTransfer sends bytes from h1 to h2, and waits until all have come.
-const tcpTransfer = `import socket, subprocess
-l = socket.socket()
-l.bind(("10.0.2.2", 5001))
-l.listen()
-p = subprocess.Popen(["nsenter", "--net=%s", "python3", "-c", """import socket
-c = socket.create_connection(("10.0.2.2", 5001))
-c.sendall(b"x" * 200000)
-c.shutdown(socket.SHUT_WR)
-c.recv(1)"""])
-s, _ = l.accept()
-while s.recv(65536): pass
-s.close()
-p.wait()
-`
-
 // busy makes traffic of many kinds in a chain h1 - r1 - h2: delivered, queued, lost in a queue and in a rule, dropped
 // after delivery, of TCP with trains, and of fragments. It returns when all has ended.
 func busy(w *clitest.World) {
@@ -40,7 +24,7 @@ func busy(w *clitest.World) {
 	w.In("h1", "bash", "-c", "for i in $(seq 5); do echo x >/dev/udp/10.0.2.2/9999; done")
 	w.UDP() // nobody listens
 	w.In("h1", "ping", "-q", "-c", "2", "-i", "0.01", "-s", "4000", "10.0.2.2")
-	w.In("h2", "python3", "-c", fmt.Sprintf(tcpTransfer, w.Lab.NetNSPath("h1")))
+	w.TCP(200000)
 	w.In("h1", "python3", "-c", `import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(200): s.sendto(b"x" * 1000, ("10.0.2.2", 7))`)
