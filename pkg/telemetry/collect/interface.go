@@ -33,8 +33,8 @@ const etherHeader = 14
 // Interface receives datagrams as they are on the wire of an interface, whatever the stack
 // would make of them, and whoever they are for.
 type Interface struct {
-	// Warn, if not nil, is told when the interface is down, and when packets come again. It is
-	// set before the first Receive.
+	// Warn, if not nil, is told when the interface is down, and when it is up again. It is set
+	// before the first Receive.
 	Warn func(string)
 
 	queue
@@ -43,7 +43,6 @@ type Interface struct {
 	index  int
 	ports  []uint16
 	down   bool
-	since  time.Time // when it was seen to be down
 	counts struct{ parts, other, downs atomic.Uint64 }
 	ether  bool // packets come with a frame's header
 	buf    [etherHeader + 1<<16]byte
@@ -177,7 +176,6 @@ func (i *Interface) Receive() (Packet, error) {
 		case err != nil:
 			return Packet{}, fmt.Errorf("receive reports at interface %s: %w", i.name, err)
 		}
-		i.up(p.At)
 		port, _, err := p.UDP()
 		if errors.Is(err, ErrPart) { // it cannot be read, as in a capture file
 			i.counts.parts.Add(1)
@@ -225,39 +223,66 @@ func (i *Interface) next() (p Packet, err error) {
 	return p, nil
 }
 
-// look is called while nothing can come: is the interface down, or has it gone?
+// look is called when the kernel has said that the interface went down, and then until it is up: is it down, or has
+// it gone?
 func (i *Interface) look() error {
 	raw, err := i.file.SyscallConn()
 	if err != nil {
 		return err
 	}
-	gone := false
-	_ = raw.Control(func(fd uintptr) {
-		at, err := unix.Getsockname(int(fd))
-		link, ok := at.(*unix.SockaddrLinklayer)
-		gone = err == nil && ok && link.Ifindex != i.index
-	})
-	if gone {
+	var at unix.Sockaddr
+	var up bool
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		if at, failed = unix.Getsockname(int(fd)); failed == nil {
+			up, failed = isUp(int(fd), i.index)
+		}
+	}); err != nil {
+		return err
+	}
+	// The kernel takes the index from the socket when the interface goes.
+	link, ok := at.(*unix.SockaddrLinklayer)
+	if ok && link.Ifindex != i.index || errors.Is(failed, unix.ENODEV) {
 		return fmt.Errorf("interface %s has gone: begin again when it is back", i.name)
 	}
+	if failed != nil {
+		return fmt.Errorf("look whether interface %s is up: %w", i.name, failed)
+	}
 	if !i.down {
-		i.down, i.since = true, time.Now()
+		i.down = true
 		i.counts.downs.Add(1)
 		i.warn("is down: nothing comes until it is up")
 	}
-	// Nothing says when an interface that is down goes away.
+	if up {
+		// Of going down from now on the kernel says so again.
+		i.down = false
+		i.warn("is up again")
+		return i.file.SetReadDeadline(time.Time{})
+	}
+	// Nothing says when an interface that is down goes away. A packet says neither that it is up: it may have
+	// waited in the socket, and have got its time as it was read.
 	return i.file.SetReadDeadline(time.Now().Add(lookEvery))
 }
 
-// up is called when a packet is read that came at that time. What came before the interface was down may still
-// be in the socket, and does not say that it is up: without looking, nobody would notice that it goes away.
-func (i *Interface) up(at time.Time) {
-	if !i.down || at.Before(i.since) {
-		return
+// isUp asks the kernel, in the socket's namespace, whether an interface is up. It is ENODEV if there is none with this
+// index.
+func isUp(fd, index int) (bool, error) {
+	request, err := unix.NewIfreq("")
+	if err != nil {
+		return false, err
 	}
-	i.down = false
-	_ = i.file.SetReadDeadline(time.Time{})
-	i.warn("is up again")
+	request.SetUint32(uint32(index))
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFNAME, request); err != nil {
+		return false, os.NewSyscallError("SIOCGIFNAME", err)
+	}
+	err = unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, request)
+	if errors.Is(err, unix.ENODEV) { // it has got another name meanwhile; the next look will tell
+		return false, nil
+	}
+	if err != nil {
+		return false, os.NewSyscallError("SIOCGIFFLAGS", err)
+	}
+	return request.Uint16()&unix.IFF_UP != 0, nil
 }
 
 func (i *Interface) warn(text string) {
