@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,11 @@ func (w *exportWorld) nfcapd(port string) (told func(format string) string) {
 	return func(format string) string {
 		w.Helper()
 		if !ended {
+			// It leaves unread what still waits in its socket when it is ended. A datagram counts as in when it is read.
+			nstest.WaitFor(w.T, "nfcapd to read all", func() bool {
+				udp := regexp.MustCompile(`(?m)^Udp: ([0-9]+) [0-9]+ [0-9]+ ([0-9]+) `).FindStringSubmatch(w.net.Run("c", "cat", "/proc/net/snmp"))
+				return udp != nil && udp[1] == udp[2]
+			})
 			clitest.Interrupt(w, cmd)
 			ended = true
 		}
