@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -40,7 +41,11 @@ const guestIsUp = "the guest is up"
 func (w *World) Machine(node, name string, bridges map[string]string, cards ...card) {
 	w.T.Helper()
 	script := guest
-	args := []string{"--net=" + w.Path(node), "linux.uml", "mem=64M", "umid=" + name, "uml_dir=" + w.T.TempDir(),
+	wrapper, err := filepath.Abs("../../scenarios/vmrouter/shared/uml.pl")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	args := []string{"--net=" + w.Path(node), "perl", wrapper, "linux.uml", "mem=64M", "umid=" + name, "uml_dir=" + w.T.TempDir(),
 		"con=null", "con0=null,fd:1", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"}
 	for i, c := range cards {
 		w.Run(node, "ip", "tuntap", "add", c.tap, "mode", "tap")
