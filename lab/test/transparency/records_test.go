@@ -156,7 +156,7 @@ func (k *checker) check(rec *record.Record) bool {
 		k.wrong(rec, "a record without a place")
 		return true
 	}
-	first := k.claim(rec, list[0])
+	first := k.claim(rec, list)
 	if first == nil {
 		// Its first place may be a port whose queue has lost it.
 		if s := k.byTuple(list[0].tuple); s == nil && k.r.c.Loose {
@@ -201,9 +201,10 @@ func leadsTo(rec *record.Record, b, c int) bool {
 // claim finds the capture that a record begins with, and takes it and the rest of its
 // train. Of packets of one flow those of the record's length come first. Of these, it is the
 // first that is left if all have records: what a machine does that stands still between two
-// stamps is in order all the same. Else it is the nearest.
-func (k *checker) claim(rec *record.Record, c claim) *sighting {
-	var best *sighting
+// stamps is in order all the same. Else it is the nearest, of those that were wherever the
+// record says at a time that is possible, if there are any.
+func (k *checker) claim(rec *record.Record, list []claim) *sighting {
+	c := list[0]
 	var all []*sighting
 	for _, s := range k.seen[c.place] {
 		if s.tuple() == c.tuple {
@@ -212,17 +213,29 @@ func (k *checker) claim(rec *record.Record, c claim) *sighting {
 	}
 	ordered := k.begin[c.place][c.tuple] == len(all)
 	fits := func(s *sighting) bool { return s.end-s.decoded.l3 == rec.Len }
-	for _, s := range all {
-		if k.taken[s] {
-			continue
+	choose := func(may func(*sighting) bool) (best *sighting) {
+		for _, s := range all {
+			if k.taken[s] || !may(s) {
+				continue
+			}
+			if best == nil || fits(s) && !fits(best) ||
+				fits(s) == fits(best) && !ordered && s.at.Sub(c.at).Abs() < best.at.Sub(c.at).Abs() {
+				best = s
+			}
 		}
-		if best == nil || fits(s) && !fits(best) ||
-			fits(s) == fits(best) && !ordered && s.at.Sub(c.at).Abs() < best.at.Sub(c.at).Abs() {
-			best = s
-		}
+		return best
 	}
+	possible := func(s *sighting) bool {
+		return !slices.ContainsFunc(list, func(c claim) bool { return !k.possible(unitOf(s), c) })
+	}
+	best := choose(func(*sighting) bool { return true })
 	if best == nil {
 		return nil
+	}
+	if !ordered && !possible(best) { // a machine that stands still makes another one the nearest
+		if other := choose(possible); other != nil {
+			best = other
+		}
 	}
 	left := rec.Segs
 	for _, s := range k.seen[c.place] {
@@ -232,6 +245,13 @@ func (k *checker) claim(rec *record.Record, c claim) *sighting {
 		}
 	}
 	return best
+}
+
+// possible says whether captures have that packet at a place when a record says so.
+func (k *checker) possible(u unit, c claim) bool {
+	return slices.ContainsFunc(k.units[u][c.place], func(s *sighting) bool {
+		return s.tuple() == c.tuple && (c.at.IsZero() || k.timely(s, c))
+	})
 }
 
 // byTuple finds a packet at any port.
