@@ -43,20 +43,21 @@ if [[ $out == *'cannot be fetched'* ]]; then
 	echo "install_test.sh: ok, but for databases of vulnerabilities: $out"
 	exit 0
 fi
-# One that knows something of a module that radar calls.
+# One that knows something of a module that a program calls. It is a small program: looking at radar takes minutes.
+small=./lab/kathara/plugin
 mkdir -p "$t/db/index" "$t/db/ID"
 echo '{"modified":"2026-01-01T00:00:00Z"}' >"$t/db/index/db.json"
-echo '[{"path":"github.com/spf13/cobra","vulns":[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]}]' >"$t/db/index/modules.json"
+echo '[{"path":"github.com/vishvananda/netlink","vulns":[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z"}]}]' >"$t/db/index/modules.json"
 echo '[{"id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","aliases":[]}]' >"$t/db/index/vulns.json"
 cat >"$t/db/ID/GO-2026-0001.json" <<'END'
 {"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up for a test","details":"made up for a test",
-"affected":[{"package":{"name":"github.com/spf13/cobra","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
-"ecosystem_specific":{"imports":[{"path":"github.com/spf13/cobra","symbols":["Command.ExecuteContextC"]}]}}],"database_specific":{"url":"https://example.org"}}
+"affected":[{"package":{"name":"github.com/vishvananda/netlink","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
+"ecosystem_specific":{"imports":[{"path":"github.com/vishvananda/netlink","symbols":["NewHandle"]}]}}],"database_specific":{"url":"https://example.org"}}
 END
-if out=$(GOVULNDB=file://$t/db lab/tools/vulnerabilities.sh 2>&1); then fail "a vulnerability is no failure: $out"; fi
+if out=$(GOVULNDB=file://$t/db lab/tools/vulnerabilities.sh "$small" 2>&1); then fail "a vulnerability is no failure: $out"; fi
 [[ $out == *GO-2026-0001* ]] || fail "the vulnerability is not said: $out"
 # One that knows nothing.
 echo '[]' >"$t/db/index/modules.json"
-out=$(GOVULNDB=file://$t/db lab/tools/vulnerabilities.sh) || fail "no vulnerability is a failure: $out"
+out=$(GOVULNDB=file://$t/db lab/tools/vulnerabilities.sh "$small") || fail "no vulnerability is a failure: $out"
 [[ $out == *'No vulnerabilities found'* ]] || fail "$out"
 echo "install_test.sh: ok"
