@@ -55,10 +55,11 @@ mkdir -p bin
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 failed=0
+# make lint has vetted everything.
 go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped \
 	--jsonfile "$json" --rerun-fails=1 --rerun-fails-report "$report" --rerun-fails-run-root-test \
 	--rerun-fails-abort-on-data-race --packages "${packages[*]}" -- \
-	-count=1 -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
+	-count=1 -vet=off -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
 
 # A second run of failed tests says nothing of a package that failed without one (its TestMain:
 # something was left behind), nor of tests that a killed program had not begun.
