@@ -214,7 +214,7 @@ func (c *collector) reports(n int) (list []single) {
 	for len(list) < n {
 		size, err := c.Read(b)
 		if err != nil {
-			c.t.Fatalf("%d of %d reports have come: %v", len(list), n, err)
+			c.t.Fatalf("%d of %d reports have come: %v; the status says %+v", len(list), n, err, c.t.status())
 		}
 		if size > 1400 {
 			c.t.Errorf("a datagram of %d bytes", size)
