@@ -34,7 +34,7 @@ func (c *countdown) Err() error {
 }
 
 func TestRollbackOfNewDomain(t *testing.T) {
-	bothHooks(t, func(t *testing.T, hook string) {
+	anyHook(t, func(t *testing.T, hook string) {
 		l := newChain(t, hook)
 		before := l.tc(chain...)
 		for nodes := range 3 {
