@@ -4,6 +4,7 @@ package segments
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -97,9 +98,9 @@ func (t *traffic) next() *Packet {
 	return p
 }
 
-// made are packets made before a benchmark runs.
-func made(n int) []*Packet {
-	t := newTraffic(64)
+// made are packets of so many flows, made before a benchmark runs.
+func made(n, flows int) []*Packet {
+	t := newTraffic(flows)
 	all := make([]*Packet, n)
 	for i := range all {
 		all[i] = clone(t.next())
@@ -130,10 +131,16 @@ func diskBytes(b *testing.B, dir string) (sum int64) {
 	return sum
 }
 
-// BenchmarkWrite writes typical packets. records/cpu-s counts all CPU time of the process, that of the
-// kernel and of memory management as well.
+// BenchmarkWrite writes typical packets, and those of so many flows that a row group has some two packets of each.
+// records/cpu-s counts all CPU time of the process, that of the kernel and of memory management as well.
 func BenchmarkWrite(b *testing.B) {
-	packets, of := made(1<<18), &testScope{offset: base}
+	for _, flows := range []int{64, 30_000} {
+		b.Run(fmt.Sprintf("flows=%d", flows), func(b *testing.B) { benchmarkWrite(b, flows) })
+	}
+}
+
+func benchmarkWrite(b *testing.B, flows int) {
+	packets, of := made(1<<18, flows), &testScope{offset: base}
 	runtime.GC()
 	dir := b.TempDir()
 	w, err := Create(dir, testMeta(), Options{MaxAge: time.Hour})
@@ -171,7 +178,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	packets := made(1 << 17)
+	packets := made(1<<17, 64)
 	for _, p := range packets {
 		if err := w.Add(p, of); err != nil {
 			b.Fatal(err)
