@@ -165,14 +165,17 @@ func (i *Interface) about() *InterfaceInfo {
 func (i *Interface) Receive() (Packet, error) {
 	for {
 		p, err := i.next()
+		down := errors.Is(err, unix.ENETDOWN) || errors.Is(err, os.ErrDeadlineExceeded)
+		if down {
+			err = i.look()
+		}
 		switch {
 		case err != nil && i.closed.Load():
 			return Packet{}, net.ErrClosed
-		case errors.Is(err, unix.ENETDOWN), errors.Is(err, os.ErrDeadlineExceeded):
-			if err := i.look(); err != nil {
-				return Packet{}, err
-			}
+		case down && err == nil:
 			continue
+		case down:
+			return Packet{}, err
 		case err != nil:
 			return Packet{}, fmt.Errorf("receive reports at interface %s: %w", i.name, err)
 		}
