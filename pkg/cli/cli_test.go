@@ -36,7 +36,10 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"bogus", `unknown command "bogus" for "radar"`},
 		{"packet", `did you mean "packets"?`},
-		{"lab bogus", `unknown command "bogus" for "radar lab"`},
+		{"lab bogus", `unknown command "bogus" for "radar lab": there are down, exec, export, `},
+		{"plot latncy -o x.svg", `unknown command "latncy" for "radar plot", did you mean "latency"? There are latency, loss, paths, queue, timeline`},
+		{"lab dwn", `did you mean "down"? There are down, `},
+		{"latncy --by link", `unknown command "latncy" for "radar", did you mean "latency"?`},
 		{"completion bogus", `unknown command "bogus" for "radar completion"`},
 		{"help bogus", `unknown command "bogus"`},
 		{"help lab bogus", `unknown command "lab bogus"`},
