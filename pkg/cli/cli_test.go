@@ -45,6 +45,11 @@ func TestUsageErrors(t *testing.T) {
 		{"help lab bogus", `unknown command "lab bogus"`},
 		{"--bogus", "unknown flag: --bogus"},
 		{"packets --bogus", "unknown flag: --bogus"},
+		{"capture --snaplen 64k -w x", `invalid argument "64k" for "--snaplen" flag: use a whole number`},
+		{"export ipfix --mtu 70000", `"--mtu" flag: use a whole number, 0 to 65535`},
+		{"record --before 5", `"--before" flag: use a time with its unit, such as 500ms, 10s or 5m`},
+		{"diff --alpha x", `"--alpha" flag: use a number`},
+		{"diff --exit-code=maybe a b", `use true or false`},
 		{"packets -z", "unknown shorthand flag: 'z'"},
 		{"packets udp prot 5", `filter expression "udp prot 5": can't parse filter expression: syntax error`},
 		{"packets udp[4:2]=9", `filter expression "udp[4:2]=9": udp[4:2] (UDP length) is not kept in records`},
@@ -123,6 +128,14 @@ func TestUsageErrors(t *testing.T) {
 				t.Errorf("hint is %q", hint)
 			}
 		})
+	}
+}
+
+// What a flag takes is said in the same words where a variable sets it.
+func TestWrongVariable(t *testing.T) {
+	t.Setenv("RADAR_SNAPLEN", "64k")
+	if _, stderr, code := clitest.Radar(t, "capture", "-w", "x"); code != kit.ExitUsage || !strings.Contains(stderr, `RADAR_SNAPLEN="64k": use a whole number`) {
+		t.Errorf("exit code %d, said %q", code, stderr)
 	}
 }
 

@@ -141,7 +141,7 @@ func makeStrict(cmd *cobra.Command) {
 		if unknown := unknownCommand(cmd, cmd.Flags().Args()); groups && unknown != nil {
 			err = unknown
 		}
-		return fault.Usage.Errorf("%w", kit.NearFlag(cmd, err))
+		return fault.Usage.Errorf("%w", kit.FlagError(cmd, err))
 	})
 	if groups {
 		cmd.Args = unknownCommand

@@ -59,8 +59,8 @@ func didYouMean(word string, words []string, prefix string) string {
 	return ""
 }
 
-// NearFlag adds to an error about an unknown flag the one that may be meant.
-func NearFlag(cmd *cobra.Command, err error) error {
+// nearFlag adds to an error about an unknown flag the one that may be meant.
+func nearFlag(cmd *cobra.Command, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !unknown {
 		return err
