@@ -22,6 +22,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // wayCounts are what became of messages.
@@ -62,14 +63,19 @@ func (c *wayCounts) failure() error {
 	return fmt.Errorf("%s took no flow record", c.To)
 }
 
+// messages is "2 messages with 1 flow record".
+func messages(n, flows uint64) string {
+	return words.Plural(int(n), "message") + " with " + words.Plural(int(flows), "flow record")
+}
+
 // line says it.
 func (c *wayCounts) line() string {
-	line := fmt.Sprintf("%s: %d messages with %d flow records sent", c.To, c.Sent, c.SentFlows)
+	line := fmt.Sprintf("%s: %s sent", c.To, messages(c.Sent, c.SentFlows))
 	if c.Refused > 0 {
-		line += fmt.Sprintf(", %d answers that nobody listens there", c.Refused)
+		line += fmt.Sprintf(", %s that nobody listens there", words.Plural(int(c.Refused), "answer"))
 	}
 	if c.Reconnects > 0 {
-		line += fmt.Sprintf(", connected again %d times", c.Reconnects)
+		line += ", connected again " + words.Plural(int(c.Reconnects), "time")
 	}
 	if c.LostFlows > 0 || c.Lost > 0 {
 		var texts []string
@@ -77,7 +83,7 @@ func (c *wayCounts) line() string {
 			texts = append(texts, fmt.Sprintf("%s %d", text, n))
 		}
 		slices.Sort(texts)
-		line += fmt.Sprintf("; %d messages with %d flow records not sent", c.Lost, c.LostFlows)
+		line += fmt.Sprintf("; %s lost", messages(c.Lost, c.LostFlows))
 		if len(texts) > 0 {
 			line += " (" + strings.Join(texts, ", ") + ")"
 		}

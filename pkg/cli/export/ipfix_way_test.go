@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,5 +173,20 @@ func TestPacerEnds(t *testing.T) {
 	}
 	if p.wait(ctx) {
 		t.Error("it had to wait for a second")
+	}
+}
+
+// One is one, and two are two.
+func TestPlurals(t *testing.T) {
+	one := wayCounts{To: "c", Sent: 1, SentFlows: 2, Refused: 1, Reconnects: 1, Lost: 2, LostFlows: 1}
+	if got, want := one.line(), "c: 1 message with 2 flow records sent, 1 answer that nobody listens there, connected again 1 time; 2 messages with 1 flow record lost"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	end := flowEnd{feedCounts: feedCounts{Own: 1, Unread: 2}, Interrupted: 1, Collector: &one}
+	end.Packets, end.Bytes, end.Flows, end.Evicted = 2, 1, 1, 2
+	want := []string{"2 packets, 1 byte, in 1 flow record", one.line(), "1 flow record not sent: waiting for --rate at the end", "2 flow records ended for lack of room (--flows)",
+		"1 packet not exported: to the collector, or its answers", "2 packets at most, overwritten before they were read (attach with more --slots)"}
+	if got := end.lines(); !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
 	}
 }
