@@ -30,7 +30,7 @@ type wayCounts struct {
 	To         string            `json:"to"`
 	Sent       uint64            `json:"sent"`       // messages
 	SentFlows  uint64            `json:"sent_flows"` // records in them
-	Lost       uint64            `json:"lost"`       // messages that did not go
+	Lost       uint64            `json:"lost"`       // messages that did not go, or were refused
 	LostFlows  uint64            `json:"lost_flows"`
 	Refused    uint64            `json:"refused"`    // answers that nobody listens there
 	Reconnects uint64            `json:"reconnects"` // connections but the first
@@ -101,9 +101,12 @@ const (
 // udpWay sends each message as a datagram.
 type udpWay struct {
 	*sender
-	most  int
-	flows uint64
-	lost  uint64
+	most    int
+	flows   uint64
+	lost    uint64
+	last    int       // flow records of the message that went last
+	refused uint64    // messages of which flow records were lost
+	begun   time.Time // when the first message went
 }
 
 func newUDPWay(name string, to netip.AddrPort, mtu uint16) (way, error) {
@@ -151,20 +154,60 @@ func (w *udpWay) mostBytes() int            { return w.most }
 func (w *udpWay) renew() bool               { return false }
 func (w *udpWay) own(r *record.Record) bool { return w.isOwn(r) }
 func (w *udpWay) close(bool) error          { return w.Close() }
-func (w *udpWay) failure() error            { return w.counts().failure() }
 
 func (w *udpWay) send(b []byte, flows int) {
+	if w.begun.IsZero() {
+		w.begun = time.Now()
+	}
 	before := w.Counts().Failed
-	if w.Send(b); w.Counts().Failed > before {
+	w.Send(b)
+	w.lookForRefusal()
+	if w.Counts().Failed > before {
 		w.lost += uint64(flows)
 		return
 	}
 	w.flows += uint64(flows)
+	w.last = flows
+}
+
+// lookForRefusal counts flow records of messages that were refused as lost. The answer does not say which message it is
+// to: most likely the last one.
+func (w *udpWay) lookForRefusal() {
+	n := w.Counts().Refused
+	if n == w.refused {
+		return
+	}
+	w.flows, w.lost = w.flows-uint64(w.last), w.lost+uint64(w.last)
+	w.refused, w.last = n, 0
+}
+
+// answerWithin is how long the answer to a message may take that nobody listens there.
+const answerWithin = 200 * time.Millisecond
+
+// failure is also that all messages were refused. Of a collector that has taken messages no answer comes: it is waited
+// for where none could have come yet, or where some have.
+func (w *udpWay) failure() error {
+	end := time.Now().Add(answerWithin)
+	if w.Counts().Refused == 0 {
+		end = w.begun.Add(answerWithin)
+	}
+	for c := w.Counts(); c.Refused < c.Sent && w.AwaitRefusal(end); c = w.Counts() {
+		w.lookForRefusal()
+	}
+	if c := w.counts(); c.Refused > 0 && c.Sent == 0 {
+		return fmt.Errorf("nobody listens at %s by UDP, all flow records are lost: start a collector there (one that listens by TCP: --transport tcp)", w.name)
+	}
+	return w.counts().failure()
 }
 
 func (w *udpWay) counts() *wayCounts {
 	c := w.Counts()
-	return &wayCounts{To: w.name, Sent: c.Sent, SentFlows: w.flows, Lost: c.Failed, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
+	refused := min(c.Refused, c.Sent)
+	all := &wayCounts{To: w.name, Sent: c.Sent - refused, SentFlows: w.flows, Lost: c.Failed + refused, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
+	if all.Sent == 0 { // several answers may have come to one message's records
+		all.SentFlows, all.LostFlows = 0, w.flows+w.lost
+	}
+	return all
 }
 
 // Of connections: how long connecting and writing may take, when the next try is, and how long history waits.

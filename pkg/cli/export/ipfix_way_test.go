@@ -190,3 +190,44 @@ func TestPlurals(t *testing.T) {
 		t.Errorf("said %q, want %q", got, want)
 	}
 }
+
+// What is refused over UDP is lost, and if that is all, the export has failed. A collector that goes away has taken
+// what came before.
+func TestNobodyListens(t *testing.T) {
+	address := netip.MustParseAddrPort(servers.Free(t))
+	open := func() *udpWay {
+		w, err := newUDPWay("c", address, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.close(true) })
+		return w.(*udpWay)
+	}
+	for _, n := range []uint64{1, 3} {
+		w := open()
+		for range n {
+			w.send([]byte("message"), 2)
+		}
+		if err := w.failure(); err == nil || !strings.Contains(err.Error(), "nobody listens at c by UDP") {
+			t.Error(err)
+		}
+		if c := w.counts(); c.Sent+c.SentFlows != 0 || c.Lost != n || c.LostFlows != 2*n || c.Refused != n {
+			t.Errorf("%+v, want all %d lost", c, n)
+		}
+	}
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := open()
+	w.send([]byte("taken"), 1)
+	conn.Close()
+	w.send([]byte("refused"), 2)
+	w.send([]byte("refused"), 4)
+	if err := w.failure(); err != nil {
+		t.Error(err)
+	}
+	if c := w.counts(); c.Sent != 1 || c.SentFlows != 1 || c.Lost != 2 || c.LostFlows != 6 || c.Refused != 2 {
+		t.Errorf("%+v", c)
+	}
+}
