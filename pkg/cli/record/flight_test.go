@@ -84,8 +84,8 @@ func TestFlightRecorder(t *testing.T) {
 	w.Ping(20)
 	burst(w, "8") // not enough
 	time.Sleep(before + 500*time.Millisecond)
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Fatalf("there are files before anything has happened (%v)\n%s", err, said())
+	if files := filesOf(w, dir); len(files) > 0 {
+		t.Fatalf("there are files before anything has happened: %v\n%s", files, said())
 	}
 	w.Ping(20)
 	burst(w, "40")
@@ -171,6 +171,10 @@ func TestNoTrigger(t *testing.T) {
 	cmd, said := recorderOf(w, "waiting for", "-w", dir, "--on", "queue r1/eth1 > 10ms", "--on", "p99 link r1-h2 > 500ms in 1s", "--on", "path change")
 	w.Ping(20)
 	w.Settled(40)
+	want := fmt.Sprintf("another process records there (process %d)", cmd.Process.Pid)
+	if out := w.Radar(kit.ExitFailure, "record", "-w", dir, "--on", "path change"); !strings.Contains(out, want) {
+		t.Errorf("a second recorder: %q, want %q", out, want)
+	}
 	clitest.Interrupt(t, cmd)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) || !strings.Contains(said(), "radar: no condition was met, nothing was kept") {
 		t.Errorf("%v, %q", err, said())
@@ -284,8 +288,7 @@ func TestAttachedFlight(t *testing.T) {
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", "run", "--on", "assert lab.yaml in 1s"}, w.Lab.AttachArgs()...)...)
 	nstest.WaitFor(t, "a recording", func() bool {
 		burst(w, "5")
-		_, err := os.Stat("run")
-		return err == nil
+		return len(filesOf(w, "run")) > 0
 	})
 	w.Radar(kit.ExitOK, "detach", "--no-drain")
 	if events := triggers(w, filepath.Join(dir, "run")); len(events) != 1 || !strings.Contains(fmt.Sprint(events[0].Fields["value"]), `"h2 is reached" (line 1) is broken: `) {

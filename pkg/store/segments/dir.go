@@ -31,6 +31,7 @@ type Dir struct {
 	scope    *scope
 	events   []Event // of HoldEvents
 	held     bool    // events are there
+	unread   Unfinished
 	mu       sync.Mutex
 	damage   []Damage
 }
@@ -77,6 +78,7 @@ func Open(dir string) (*Dir, error) {
 		}
 		return d, nil
 	}
+	unread := findUnfinished(dir) // before: what is finished meanwhile is read
 	for range 1000 {
 		names, err := listStable(dir)
 		if err != nil {
@@ -89,10 +91,14 @@ func Open(dir string) (*Dir, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
 		}
+		d.unread = unread
 		return d, nil
 	}
 	return nil, fmt.Errorf("recording: %s: its files change faster than they can be opened", dir)
 }
+
+// Unfinished is what is not read, because it was not finished.
+func (d *Dir) Unfinished() Unfinished { return d.unread }
 
 // openFiles opens files below a directory. The error is that of the system; damage is kept.
 func openFiles(dir string, names []string) (*Dir, error) {
