@@ -165,6 +165,7 @@ func explainID(k *kit.Kit, of answer.Singles, err error) error {
 	r, is := of.(*answer.Ring)
 	switch {
 	case !is:
+		k.Note(of.(*answer.Recorded).Missing())
 		return fmt.Errorf("%w: %s", err, remembered(k, of))
 	case errors.Is(err, backpack.ErrOverwritten):
 		return fmt.Errorf("%w: %s; to remember more, attach with more --slots than %d", err, remembered(k, r), r.Domain.Options.Slots)
