@@ -69,6 +69,36 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
+// Of files that are not this user's no command speaks of capabilities, and it names the file that the user gave.
+func TestFilesOfOthers(t *testing.T) {
+	need.AsRoot(t) // it becomes another user
+	t.Setenv(clitest.ExecEnv, "1")
+	t.Setenv("RADAR_STATE_DIR", "/nonexistent")
+	dir := t.TempDir()
+	for _, open := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := filepath.Join(dir, "run")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"packets -r " + closed, "sql -c x -r " + closed, "plot latency -o x.svg -r " + closed, "lab export chain " + closed + "/lab", "collect --config " + closed + "/x.yaml",
+		"collect -r " + closed + "/x.pcap",
+	} {
+		cmd := exec.Command(background.SelfPath, strings.Fields(command)...)
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		exit, _ := errors.AsType[*exec.ExitError](err)
+		if text := string(out); exit == nil || exit.ExitCode() != kit.ExitFailure || strings.Contains(text, "CAP_") || !strings.Contains(text, closed) || !strings.Contains(text, "permission denied") {
+			t.Errorf("radar %s: %v, want exit code %d, and no capability\n%s", command, err, kit.ExitFailure, out)
+		}
+	}
+}
+
 // What README names is what it takes: root with these capabilities, and no other, can do all; and
 // where one of those that are needed is missing, radar check fails.
 func TestCapabilitiesOfREADME(t *testing.T) {

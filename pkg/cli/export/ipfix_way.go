@@ -422,7 +422,7 @@ func newFileWay(path string) (way, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
+		return nil, fmt.Errorf("--file: %w", kit.NamedFile(w.To, err))
 	}
 	w.w = bufio.NewWriter(w.out)
 	return w, nil
@@ -458,7 +458,7 @@ func (w *fileWay) close(whole bool) error {
 		err = w.file.CloseAtomicallyReplace()
 	}
 	if err != nil {
-		return fmt.Errorf("--file %s: %w", w.To, err)
+		return fmt.Errorf("--file: %w", kit.NamedFile(w.To, err))
 	}
 	return nil
 }
