@@ -101,12 +101,14 @@ const (
 // udpWay sends each message as a datagram.
 type udpWay struct {
 	*sender
-	most    int
-	flows   uint64
-	lost    uint64
-	last    int       // flow records of the message that went last
-	refused uint64    // messages of which flow records were lost
-	begun   time.Time // when the first message went
+	most      int
+	flows     uint64
+	lost      uint64
+	last      int       // flow records of the message that went last
+	refused   uint64    // messages of which flow records were lost
+	first     bool      // the first message was refused
+	sentAt    time.Time // when the last message went
+	refusedAt time.Time // when the last one went to which an answer came
 }
 
 func newUDPWay(name string, to netip.AddrPort, mtu uint16) (way, error) {
@@ -156,9 +158,8 @@ func (w *udpWay) own(r *record.Record) bool { return w.isOwn(r) }
 func (w *udpWay) close(bool) error          { return w.Close() }
 
 func (w *udpWay) send(b []byte, flows int) {
-	if w.begun.IsZero() {
-		w.begun = time.Now()
-	}
+	w.LookForRefusal()
+	w.lookForRefusal()
 	before := w.Counts().Failed
 	w.Send(b)
 	w.lookForRefusal()
@@ -166,8 +167,13 @@ func (w *udpWay) send(b []byte, flows int) {
 		w.lost += uint64(flows)
 		return
 	}
+	first := w.sentAt.IsZero()
 	w.flows += uint64(flows)
-	w.last = flows
+	w.last, w.sentAt = flows, time.Now()
+	if first { // of the first one alone it is certain which message is refused
+		w.first = w.AwaitRefusal(w.sentAt.Add(answerWithin))
+		w.lookForRefusal()
+	}
 }
 
 // lookForRefusal counts flow records of messages that were refused as lost. The answer does not say which message it is
@@ -178,23 +184,30 @@ func (w *udpWay) lookForRefusal() {
 		return
 	}
 	w.flows, w.lost = w.flows-uint64(w.last), w.lost+uint64(w.last)
-	w.refused, w.last = n, 0
+	w.refused, w.last, w.refusedAt = n, 0, w.sentAt
 }
 
-// answerWithin is how long the answer to a message may take that nobody listens there.
-const answerWithin = 200 * time.Millisecond
+// answerWithin is how long the answer to a message may take that nobody listens there. answerEvery is how often one comes
+// at least where all messages are refused: Linux gives one a second to another network namespace or machine.
+const (
+	answerWithin = 200 * time.Millisecond
+	answerEvery  = 2 * time.Second
+)
+
+// nobody says whether nothing tells that anybody has listened: the first message was refused, and so was one of the last.
+func (w *udpWay) nobody() bool { return w.first && w.sentAt.Sub(w.refusedAt) < answerEvery }
 
 // failure is also that all messages were refused. Of a collector that has taken messages no answer comes: it is waited
-// for where none could have come yet, or where some have.
+// for only where some have come.
 func (w *udpWay) failure() error {
-	end := time.Now().Add(answerWithin)
-	if w.Counts().Refused == 0 {
-		end = w.begun.Add(answerWithin)
+	end := time.Now()
+	if w.Counts().Refused > 0 {
+		end = end.Add(answerWithin)
 	}
 	for c := w.Counts(); c.Refused < c.Sent && w.AwaitRefusal(end); c = w.Counts() {
 		w.lookForRefusal()
 	}
-	if c := w.counts(); c.Refused > 0 && c.Sent == 0 {
+	if w.nobody() {
 		return fmt.Errorf("nobody listens at %s by UDP, all flow records are lost: start a collector there (one that listens by TCP: --transport tcp)", w.name)
 	}
 	return w.counts().failure()
@@ -203,6 +216,9 @@ func (w *udpWay) failure() error {
 func (w *udpWay) counts() *wayCounts {
 	c := w.Counts()
 	refused := min(c.Refused, c.Sent)
+	if w.nobody() { // answers are limited in rate
+		refused = c.Sent
+	}
 	all := &wayCounts{To: w.name, Sent: c.Sent - refused, SentFlows: w.flows, Lost: c.Failed + refused, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
 	if all.Sent == 0 { // several answers may have come to one message's records
 		all.SentFlows, all.LostFlows = 0, w.flows+w.lost

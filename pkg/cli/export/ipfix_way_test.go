@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // connection is a way to a collector that takes the connection, and listens no more.
@@ -204,15 +205,18 @@ func TestNobodyListens(t *testing.T) {
 		return w.(*udpWay)
 	}
 	for _, n := range []uint64{1, 3} {
-		w := open()
-		for range n {
-			w.send([]byte("message"), 2)
-		}
-		if err := w.failure(); err == nil || !strings.Contains(err.Error(), "nobody listens at c by UDP") {
-			t.Error(err)
-		}
-		if c := w.counts(); c.Sent+c.SentFlows != 0 || c.Lost != n || c.LostFlows != 2*n || c.Refused != n {
-			t.Errorf("%+v, want all %d lost", c, n)
+		for _, late := range []time.Duration{0, answerWithin + 100*time.Millisecond} {
+			w := open()
+			for range n {
+				w.send([]byte("message"), 2)
+			}
+			time.Sleep(late)
+			if err := w.failure(); err == nil || !strings.Contains(err.Error(), "nobody listens at c by UDP") {
+				t.Error(err)
+			}
+			if c := w.counts(); c.Sent+c.SentFlows != 0 || c.Lost != n || c.LostFlows != 2*n || c.Refused != n {
+				t.Errorf("%+v, want all %d lost", c, n)
+			}
 		}
 	}
 	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))
@@ -228,6 +232,66 @@ func TestNobodyListens(t *testing.T) {
 		t.Error(err)
 	}
 	if c := w.counts(); c.Sent != 1 || c.SentFlows != 1 || c.Lost != 2 || c.LostFlows != 6 || c.Refused != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A host answers another network namespace only so often. What nobody has taken is lost all the same; where a collector
+// has come meanwhile, no answer comes either.
+func TestAnswersLimited(t *testing.T) {
+	n := nstest.New(t, "a", "b")
+	n.Veth("a", "e0", "b", "e0")
+	n.Up("a", "e0")
+	n.Up("b", "e0")
+	n.Address("a", "e0", "10.9.0.1/24")
+	n.Address("b", "e0", "10.9.0.2/24")
+	address := netip.MustParseAddrPort("10.9.0.2:4739")
+	in := func(node string, f func() error) {
+		spec, err := topo.ParseSpec(n.Spec(node))
+		if err == nil {
+			err = spec.Do(f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() (w *udpWay) {
+		in("a", func() error {
+			opened, err := newUDPWay("c", address, 0)
+			if err == nil {
+				w = opened.(*udpWay)
+				t.Cleanup(func() { _ = w.close(true) })
+			}
+			return err
+		})
+		return w
+	}
+	const messages = 50
+	w := open()
+	for range messages {
+		w.send([]byte("message"), 2)
+	}
+	if err := w.failure(); err == nil || !strings.Contains(err.Error(), "nobody listens at c by UDP") {
+		t.Error(err)
+	}
+	if c := w.counts(); c.Refused == 0 || c.Refused == messages || c.Sent+c.SentFlows != 0 || c.Lost != messages || c.LostFlows != 2*messages {
+		t.Errorf("%+v, want all %d lost, and fewer answers", c, messages)
+	}
+	time.Sleep(answerEvery) // an answer may be given again
+	w = open()
+	w.send([]byte("refused"), 1)
+	var conn net.PacketConn
+	in("b", func() (err error) {
+		conn, err = net.ListenPacket("udp", address.String())
+		return err
+	})
+	defer conn.Close()
+	time.Sleep(answerEvery)
+	w.send([]byte("taken"), 2)
+	if err := w.failure(); err != nil {
+		t.Error(err)
+	}
+	if c := w.counts(); c.Refused != 1 || c.Sent != 1 || c.SentFlows != 2 || c.Lost != 1 || c.LostFlows != 1 {
 		t.Errorf("%+v", c)
 	}
 }

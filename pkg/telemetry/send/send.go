@@ -88,8 +88,24 @@ func (s *Sender) Send(b []byte) {
 	s.counts.Errors[err.Error()]++
 }
 
-// AwaitRefusal waits for the answer that nobody listens there, which is counted, and reports whether one has come.
+// LookForRefusal counts an answer that has come that nobody listens there, and reports whether there was one.
+func (s *Sender) LookForRefusal() bool {
+	pending := 0
+	err := s.raw.Control(func(fd uintptr) { pending, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR) })
+	if err != nil || unix.Errno(pending) != unix.ECONNREFUSED {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused()
+	return true
+}
+
+// AwaitRefusal is LookForRefusal that waits for the answer.
 func (s *Sender) AwaitRefusal(until time.Time) bool {
+	if s.LookForRefusal() { // when it is late, Read does not look
+		return true
+	}
 	if s.conn.SetReadDeadline(until) != nil {
 		return false
 	}
