@@ -88,7 +88,7 @@ func isOfFile(err error) bool {
 	} else if of, ok := errors.AsType[*os.LinkError](err); ok {
 		path = of.New
 	}
-	if path == "" {
+	if path == "" || statedir.IsOwn(err) {
 		return false
 	}
 	if path, err = filepath.Abs(path); err != nil {
