@@ -145,7 +145,8 @@ func newDownCmd(k *kit.Kit) *cobra.Command {
 		Use:   "down [NAME|DIR]",
 		Short: "Stop a lab and remove it",
 		Long: `Ends all processes in the lab's namespaces and removes the lab, named by its name
-or by the folder it was started from (default: the current one).`,
+or by the folder it was started from (default: the current one). If no such lab
+runs, that is an error, which names those that do.`,
 		Example: `  radar lab down chain
   radar lab down ./mylab`,
 		Args:              cobra.MaximumNArgs(1),
