@@ -73,7 +73,7 @@ func (r *Recorded) Covers() RecordingCovers {
 
 // Missing says what was not finished, and so is not read.
 func (r *Recorded) Missing() []Note {
-	if u := r.Dir.Unfinished(); u.PID != 0 || len(u.Files) > 0 {
+	if u := r.Dir.Unfinished(); u.PID != 0 || len(u.Files) > 0 || u.Nothing {
 		return []Note{RecordingUnfinished{r.Path, u}}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -76,7 +77,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 		if err := r.claimDir(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := segments.NewClaim(dir); !errors.Is(err, segments.ErrInUse) {
+		if _, err := claim.Take(dir); !errors.Is(err, claim.ErrInUse) {
 			t.Errorf("a second recorder: %v", err)
 		}
 		if err := os.RemoveAll(dir); err != nil {

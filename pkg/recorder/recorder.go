@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -59,7 +60,7 @@ type Recorder struct {
 	ring     *answer.Ring
 	follower *answer.Follower
 	writer   *segments.Writer // nil: a flight recorder that has kept nothing
-	claim    *segments.Claim  // of the directory, until the writer has it
+	claim    *claim.Dir       // of the directory, until the writer has it
 	flight   *flight          // nil: everything is kept
 	begun    time.Time        // when the recording did
 	watched  watched
@@ -87,7 +88,11 @@ func New(o Options) (_ *Recorder, err error) {
 		return nil, err
 	}
 	if o.Flight != nil {
-		if r.claim, err = segments.NewClaim(o.Dir); err != nil { // it is opened when a condition is met, which may be hours away
+		if err = r.claimDir(); err == nil {
+			err = r.claim.Try() // it is opened when a condition is met, which may be hours away
+		}
+		if err != nil {
+			r.release()
 			return nil, err
 		}
 		r.flight = newFlight(o.Flight, r.ring)
@@ -116,7 +121,7 @@ func (r *Recorder) claimDir() (err error) {
 		return nil
 	}
 	r.release()
-	r.claim, err = segments.NewClaim(r.Dir)
+	r.claim, err = claim.Take(r.Dir)
 	return err
 }
 
@@ -128,9 +133,9 @@ func (r *Recorder) open() error {
 		return err
 	}
 	if err := r.claimDir(); err != nil {
-		return fmt.Errorf("open %s: %w", r.Dir, err)
+		return err
 	}
-	r.writer, err = r.claim.Create(segments.Meta{
+	r.writer, err = segments.CreateIn(r.claim, segments.Meta{
 		Radar: r.Radar, Kernel: kernel.Release(), Host: d.Host, Domain: d.Name, Epoch: d.Epoch, Slots: uint64(d.Options.Slots),
 		Layout: domain.Version, WallOffset: r.ring.Decoder.WallOffset(), Created: d.Created, Description: description,
 	}, r.Segments)

@@ -60,6 +60,8 @@ func TestNoteWords(t *testing.T) {
 			Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.0.1", Dport: &port, Packets: 1}},
 			NotUp: []answer.PortState{{Port: "h1/e0", State: topo.NoCarrier}, {Port: "h2/e0", State: topo.Down}}},
 		"a recorder (process 7) is at work in run: what it has not finished yet is not read":             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{PID: 7, Files: []string{"h/.packets-1.tmp"}}},
+		"a recorder (process 7) has kept nothing in run yet":                                             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{PID: 7, Nothing: true}},
+		"nothing was kept in run: a lock alone is there, and nobody is seen to record":                   answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Nothing: true}},
 		"a file was not finished, and is not read: run/h/.packets-1.tmp; nobody is seen to record there": answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Files: []string{"h/.packets-1.tmp"}}},
 		"2 files of run were not finished, and are not read; nobody is seen to record there":             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Files: []string{"a", "b"}}},
 		"warning: gone": answer.Warning{Err: errors.New("gone")},

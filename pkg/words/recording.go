@@ -28,10 +28,14 @@ func (w Sentences) recordingNote(n answer.Note) (key, text string) {
 
 // unfinishedText says what of a recording was not finished.
 func unfinishedText(n *answer.RecordingUnfinished) string {
-	if n.PID != 0 {
+	switch {
+	case n.PID != 0 && n.Nothing:
+		return fmt.Sprintf("a recorder (process %d) has kept nothing in %s yet", n.PID, n.Path)
+	case n.PID != 0:
 		return fmt.Sprintf("a recorder (process %d) is at work in %s: what it has not finished yet is not read", n.PID, n.Path)
-	}
-	if len(n.Files) == 1 {
+	case n.Nothing:
+		return fmt.Sprintf("nothing was kept in %s: a lock alone is there, and nobody is seen to record", n.Path)
+	case len(n.Files) == 1:
 		return fmt.Sprintf("a file was not finished, and is not read: %s; nobody is seen to record there", filepath.Join(n.Path, n.Files[0]))
 	}
 	return fmt.Sprintf("%s of %s were not finished, and are not read; nobody is seen to record there", Plural(len(n.Files), "file"), n.Path)

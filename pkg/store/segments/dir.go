@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
@@ -91,6 +92,7 @@ func Open(dir string) (*Dir, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
 		}
+		unread.Nothing = unread.Nothing && len(names) == 0
 		d.unread = unread
 		return d, nil
 	}
@@ -99,6 +101,24 @@ func Open(dir string) (*Dir, error) {
 
 // Unfinished is what is not read, because it was not finished.
 func (d *Dir) Unfinished() Unfinished { return d.unread }
+
+// Unfinished is what a recording has that is not read, as it was when the recording was opened.
+type Unfinished struct {
+	PID     int      // of who records there; 0: nobody, as far as can be seen
+	Files   []string // below the directory, that are not finished
+	Nothing bool     // there was a recorder, and no file: neither one that is finished, nor another
+}
+
+// findUnfinished looks for it.
+func findUnfinished(dir string) Unfinished {
+	u := Unfinished{PID: claim.Holder(dir), Nothing: claim.HoldsNothing(dir)}
+	_ = eachUnfinished(dir, func(name string) error {
+		u.Files = append(u.Files, name)
+		return nil
+	})
+	u.Nothing = u.Nothing || u.PID != 0 && len(u.Files) == 0
+	return u
+}
 
 // openFiles opens files below a directory. The error is that of the system; damage is kept.
 func openFiles(dir string, names []string) (*Dir, error) {

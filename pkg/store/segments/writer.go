@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
@@ -75,29 +76,29 @@ type job struct {
 	done   chan error // nil: nobody waits
 }
 
-// Create begins a recording in a directory, or continues the one that is there. ErrInUse says that
+// Create begins a recording in a directory, or continues the one that is there. claim.ErrInUse says that
 // another process does.
 func Create(dir string, m Meta, o Options) (*Writer, error) {
-	c, err := NewClaim(dir)
+	d, err := claim.Take(dir)
 	if err != nil {
 		return nil, err
 	}
-	w, err := c.Create(m, o)
+	w, err := CreateIn(d, m, o)
 	if err != nil {
-		c.Release()
+		d.Release()
 	}
 	return w, err
 }
 
-// Create is Create in a directory that is claimed. The claim is the writer's then.
-func (c *Claim) Create(m Meta, o Options) (*Writer, error) {
+// CreateIn is Create in a directory that is claimed. The claim is the writer's then.
+func CreateIn(d *claim.Dir, m Meta, o Options) (*Writer, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultBytes
 	}
 	if o.MaxAge <= 0 {
 		o.MaxAge = defaultAge
 	}
-	w := &Writer{dir: c.dir, meta: m, o: o, lock: c.lock, free: make(chan *batch, batches), jobs: make(chan job, 4*batches)}
+	w := &Writer{dir: d.Path, meta: m, o: o, lock: d.Lock, free: make(chan *batch, batches), jobs: make(chan job, 4*batches)}
 	if o.Once {
 		w.once = fmt.Sprintf("%016x", rand.Uint64())
 	}
