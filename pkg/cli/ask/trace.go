@@ -153,6 +153,9 @@ func explainIDs(k *kit.Kit, of answer.Singles, err error) error {
 	if !several {
 		return err
 	}
+	if r, is := of.(*answer.Recorded); is {
+		k.Note(r.Missing())
+	}
 	var errs []error
 	for _, err := range all.Unwrap() {
 		errs = append(errs, explainID(k, of, err))
@@ -165,7 +168,6 @@ func explainID(k *kit.Kit, of answer.Singles, err error) error {
 	r, is := of.(*answer.Ring)
 	switch {
 	case !is:
-		k.Note(of.(*answer.Recorded).Missing())
 		return fmt.Errorf("%w: %s", err, remembered(k, of))
 	case errors.Is(err, backpack.ErrOverwritten):
 		return fmt.Errorf("%w: %s; to remember more, attach with more --slots than %d", err, remembered(k, r), r.Domain.Options.Slots)
