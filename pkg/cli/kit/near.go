@@ -99,9 +99,15 @@ var takes = map[string]string{
 
 // valueError says what a flag takes, in place of the words that Go has for it.
 func valueError(f *pflag.Flag, err error) error {
-	_, number := errors.AsType[*strconv.NumError](err)
-	if what := takes[f.Value.Type()]; what != "" && (number || strings.HasPrefix(err.Error(), "time: ")) {
-		return fmt.Errorf("use %s", what)
+	number, is := errors.AsType[*strconv.NumError](err)
+	what := takes[f.Value.Type()]
+	switch {
+	case what == "" || !is && !strings.HasPrefix(err.Error(), "time: "):
+		return err
+	case is && errors.Is(err, strconv.ErrRange) && strings.HasPrefix(number.Num, "-"):
+		return fmt.Errorf("too small: use %s", what)
+	case is && errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("too large: use %s", what)
 	}
-	return err
+	return fmt.Errorf("use %s", what)
 }
