@@ -227,6 +227,6 @@ func (c *feedCounts) said() counted {
 	return counted{
 		{c.Own, "packet", "not exported: to the collector, or its answers"},
 		{c.NotEnded, "packet", "had not ended, or not for certain yet"},
-		{c.Unread, "packet", "at most, overwritten before they were read (attach with more --slots)"},
+		{c.Unread, "packet", "at most, overwritten before being read (attach with more --slots)"},
 	}
 }

@@ -186,9 +186,13 @@ func TestPlurals(t *testing.T) {
 	end := flowEnd{feedCounts: feedCounts{Own: 1, Unread: 2}, Interrupted: 1, Collector: &one}
 	end.Packets, end.Bytes, end.Flows, end.Evicted = 2, 1, 1, 2
 	want := []string{"2 packets, 1 byte, in 1 flow record", one.line(), "1 flow record not sent: waiting for --rate at the end", "2 flow records ended for lack of room (--flows)",
-		"1 packet not exported: to the collector, or its answers", "2 packets at most, overwritten before they were read (attach with more --slots)"}
+		"1 packet not exported: to the collector, or its answers", "2 packets at most, overwritten before being read (attach with more --slots)"}
 	if got := end.lines(); !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
+	}
+	end = flowEnd{feedCounts: feedCounts{Unread: 1}, Collector: &one}
+	if got := end.lines(); !slices.Contains(got, "1 packet at most, overwritten before being read (attach with more --slots)") {
+		t.Errorf("said %q", got)
 	}
 }
 

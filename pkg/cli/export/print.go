@@ -90,7 +90,7 @@ func (v *end) lines() []string {
 		{v.Own, "", "without report: to the collectors, or their answers"},
 		{v.Interrupted, "report", "not sent: waiting for --rate at the end"},
 		{v.NotEnded, "packet", "had not ended, or not for certain yet"},
-		{v.Unread, "packet", "at most, overwritten before they were read (attach with more --slots)"},
+		{v.Unread, "packet", "at most, overwritten before being read (attach with more --slots)"},
 		{v.Truncated, "packet", "of whose way a part may be missing"},
 		{v.Branched, "packet", "with copies: a report for each"},
 		{v.Trains, "report", "for trains, of " + words.Plural(int(v.TrainPackets), "packet")},
