@@ -35,8 +35,10 @@ func Take(path string) (*Dir, error) {
 		return nil, fmt.Errorf("recording: %w", err)
 	}
 	d := &Dir{Path: path, abs: abs}
-	for try := 0; try == 0 || try < 100 && errors.Is(err, os.ErrNotExist); try++ { // who had it may have removed it meanwhile
-		err = d.take()
+	for range 100 {
+		if err = d.take(); !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrExist) {
+			break
+		} // else who had it may have removed it meanwhile
 	}
 	switch {
 	case err == nil:
