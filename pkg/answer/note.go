@@ -26,7 +26,7 @@ var Kinds = []Note{
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
-	SegmentDamaged{}, NotKept{}, RecordingCovers{},
+	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
 
@@ -224,6 +224,11 @@ type (
 		Path        string
 		First, Last time.Time
 	}
+	// RecordingUnfinished: something of it is not read, because it was not finished.
+	RecordingUnfinished struct {
+		Path string
+		segments.Unfinished
+	}
 )
 
 // What there is to say about reports that were kept.
@@ -248,49 +253,50 @@ type (
 )
 
 // Kind implements Note.
-func (Warning) Kind() string          { return "warning" }
-func (NoAgent) Kind() string          { return "no_agent" }
-func (AgentFails) Kind() string       { return "agent_fails" }
-func (DiskFull) Kind() string         { return "disk_full" }
-func (NotMeasured) Kind() string      { return "not_measured" }
-func (EqualUnderWay) Kind() string    { return "equal_under_way" }
-func (NothingMeasured) Kind() string  { return "nothing_measured" }
-func (NothingMatches) Kind() string   { return "nothing_matches" }
-func (UnderWay) Kind() string         { return "under_way" }
-func (OtherStates) Kind() string      { return "other_states" }
-func (Forgotten) Kind() string        { return "forgotten" }
-func (MayBeMissing) Kind() string     { return "may_be_missing" }
-func (NotMeant) Kind() string         { return "not_meant" }
-func (SnapshotUnused) Kind() string   { return "snapshot_unused" }
-func (OlderMissing) Kind() string     { return "older_missing" }
-func (Overwritten) Kind() string      { return "overwritten" }
-func (Unread) Kind() string           { return "unread" }
-func (Incomplete) Kind() string       { return "incomplete" }
-func (TableFull) Kind() string        { return "table_full" }
-func (NoRoom) Kind() string           { return "no_room" }
-func (Unordered) Kind() string        { return "unordered" }
-func (Inexact) Kind() string          { return "inexact" }
-func (MoreFlows) Kind() string        { return "more_flows" }
-func (SecondsKept) Kind() string      { return "seconds_kept" }
-func (SecondsShown) Kind() string     { return "seconds_shown" }
-func (NothingLost) Kind() string      { return "nothing_lost" }
-func (NothingDropped) Kind() string   { return "nothing_dropped" }
-func (StillUnderWay) Kind() string    { return "still_under_way" }
-func (NoLatency) Kind() string        { return "no_latency" }
-func (AlsoDropped) Kind() string      { return "also_dropped" }
-func (Expired) Kind() string          { return "expired" }
-func (MovedAddress) Kind() string     { return "moved_address" }
-func (RoutingLoop) Kind() string      { return "routing_loop" }
-func (Unsent) Kind() string           { return "unsent" }
-func (UnsentFull) Kind() string       { return "unsent_full" }
-func (PortsNotUp) Kind() string       { return "ports_not_up" }
-func (SegmentDamaged) Kind() string   { return "segment_damaged" }
-func (NotKept) Kind() string          { return "not_kept" }
-func (RecordingCovers) Kind() string  { return "recording_covers" }
-func (ReportsDamaged) Kind() string   { return "reports_damaged" }
-func (ReportsKept) Kind() string      { return "reports_kept" }
-func (ReportsUnchanged) Kind() string { return "reports_unchanged" }
-func (ReportsMissing) Kind() string   { return "reports_missing" }
-func (Unnamed) Kind() string          { return "unnamed" }
-func (LastOfEach) Kind() string       { return "last_of_each" }
-func (NoReportMatches) Kind() string  { return "no_report_matches" }
+func (Warning) Kind() string             { return "warning" }
+func (NoAgent) Kind() string             { return "no_agent" }
+func (AgentFails) Kind() string          { return "agent_fails" }
+func (DiskFull) Kind() string            { return "disk_full" }
+func (NotMeasured) Kind() string         { return "not_measured" }
+func (EqualUnderWay) Kind() string       { return "equal_under_way" }
+func (NothingMeasured) Kind() string     { return "nothing_measured" }
+func (NothingMatches) Kind() string      { return "nothing_matches" }
+func (UnderWay) Kind() string            { return "under_way" }
+func (OtherStates) Kind() string         { return "other_states" }
+func (Forgotten) Kind() string           { return "forgotten" }
+func (MayBeMissing) Kind() string        { return "may_be_missing" }
+func (NotMeant) Kind() string            { return "not_meant" }
+func (SnapshotUnused) Kind() string      { return "snapshot_unused" }
+func (OlderMissing) Kind() string        { return "older_missing" }
+func (Overwritten) Kind() string         { return "overwritten" }
+func (Unread) Kind() string              { return "unread" }
+func (Incomplete) Kind() string          { return "incomplete" }
+func (TableFull) Kind() string           { return "table_full" }
+func (NoRoom) Kind() string              { return "no_room" }
+func (Unordered) Kind() string           { return "unordered" }
+func (Inexact) Kind() string             { return "inexact" }
+func (MoreFlows) Kind() string           { return "more_flows" }
+func (SecondsKept) Kind() string         { return "seconds_kept" }
+func (SecondsShown) Kind() string        { return "seconds_shown" }
+func (NothingLost) Kind() string         { return "nothing_lost" }
+func (NothingDropped) Kind() string      { return "nothing_dropped" }
+func (StillUnderWay) Kind() string       { return "still_under_way" }
+func (NoLatency) Kind() string           { return "no_latency" }
+func (AlsoDropped) Kind() string         { return "also_dropped" }
+func (Expired) Kind() string             { return "expired" }
+func (MovedAddress) Kind() string        { return "moved_address" }
+func (RoutingLoop) Kind() string         { return "routing_loop" }
+func (Unsent) Kind() string              { return "unsent" }
+func (UnsentFull) Kind() string          { return "unsent_full" }
+func (PortsNotUp) Kind() string          { return "ports_not_up" }
+func (SegmentDamaged) Kind() string      { return "segment_damaged" }
+func (NotKept) Kind() string             { return "not_kept" }
+func (RecordingCovers) Kind() string     { return "recording_covers" }
+func (RecordingUnfinished) Kind() string { return "recording_unfinished" }
+func (ReportsDamaged) Kind() string      { return "reports_damaged" }
+func (ReportsKept) Kind() string         { return "reports_kept" }
+func (ReportsUnchanged) Kind() string    { return "reports_unchanged" }
+func (ReportsMissing) Kind() string      { return "reports_missing" }
+func (Unnamed) Kind() string             { return "unnamed" }
+func (LastOfEach) Kind() string          { return "last_of_each" }
+func (NoReportMatches) Kind() string     { return "no_report_matches" }

@@ -71,6 +71,14 @@ func (r *Recorded) Covers() RecordingCovers {
 	return RecordingCovers{r.Path, first, last}
 }
 
+// Missing says what was not finished, and so is not read.
+func (r *Recorded) Missing() []Note {
+	if u := r.Dir.Unfinished(); u.PID != 0 || len(u.Files) > 0 || u.Nothing {
+		return []Note{RecordingUnfinished{r.Path, u}}
+	}
+	return nil
+}
+
 // OpenRecorded opens what was recorded in a directory, or in one segment, if that can have what is selected: the
 // error is *NoSuchNode if not.
 func OpenRecorded(path string, s *Selection) (*Sources, []Note, error) {
@@ -213,7 +221,7 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 
 // WhyEmpty implements Source: it says what the recording covers.
 func (r *Recorded) WhyEmpty(s *Selection) []Note {
-	notes := []Note{r.Covers()}
+	notes := append([]Note{r.Covers()}, r.Missing()...)
 	ended := make(map[record.State]int)
 	err := r.Read(context.Background(), s.Since, s.Until, func(p *segments.Packet) error {
 		if s.matchAnyState(&p.Packet, r.Scope) && !s.Match(&p.Packet, r.Scope) {

@@ -5,11 +5,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 )
@@ -27,6 +30,17 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	k := kit.New(stdin, stdout, stderr)
 	root := newRootCmd(k)
 	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
+	// cobra answers --help before it looks at words: help of the group would be taken for that of what was meant.
+	var unknown error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			unknown = cmd.ValidateArgs(words)
+		}
+		if unknown == nil {
+			help(cmd, args)
+		}
+	})
 	cmd, err := root.ExecuteContextC(ctx)
-	return k.Finish(cmd, err)
+	return k.Finish(cmd, cmp.Or(err, unknown))
 }

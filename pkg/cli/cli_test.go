@@ -36,12 +36,27 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"bogus", `unknown command "bogus" for "radar"`},
 		{"packet", `did you mean "packets"?`},
-		{"lab bogus", `unknown command "bogus" for "radar lab"`},
+		{"lab bogus", `unknown command "bogus" for "radar lab": there are down, exec, export, `},
+		{"plot latncy -o x.svg", `unknown command "latncy" for "radar plot", did you mean "latency"? There are latency, loss, paths, queue, timeline`},
+		{"lab dwn", `did you mean "down"? There are down, `},
+		{"plot latncy --help", `did you mean "latency"? There are `},
+		{"lab -o json dwn --help", `did you mean "down"? There are down, `},
+		{"latncy -h", `did you mean "latency"?`},
+		{"latncy --by link", `unknown command "latncy" for "radar", did you mean "latency"?`},
 		{"completion bogus", `unknown command "bogus" for "radar completion"`},
 		{"help bogus", `unknown command "bogus"`},
 		{"help lab bogus", `unknown command "lab bogus"`},
 		{"--bogus", "unknown flag: --bogus"},
 		{"packets --bogus", "unknown flag: --bogus"},
+		{"capture --snaplen 64k -w x", `invalid argument "64k" for "--snaplen" flag: use a whole number`},
+		{"export ipfix --mtu 70000", `"--mtu" flag: too large: use a whole number, 0 to 65535`},
+		{"record --before 5", `"--before" flag: use a time with its unit, such as 500ms, 10s or 5m`},
+		{"diff --alpha x", `"--alpha" flag: use a number`},
+		{"capture --snaplen 99999999999999999999", `"--snaplen" flag: too large: use a whole number`},
+		{"capture --snaplen -99999999999999999999", `"--snaplen" flag: too small: use a whole number`},
+		{"diff --alpha 1e999", `"--alpha" flag: too large: use a number`},
+		{"export ipfix --mtu=-1", `"--mtu" flag: use a whole number, 0 to 65535`},
+		{"diff --exit-code=maybe a b", `use true or false`},
 		{"packets -z", "unknown shorthand flag: 'z'"},
 		{"packets udp prot 5", `filter expression "udp prot 5": can't parse filter expression: syntax error`},
 		{"packets udp[4:2]=9", `filter expression "udp[4:2]=9": udp[4:2] (UDP length) is not kept in records`},
@@ -120,6 +135,14 @@ func TestUsageErrors(t *testing.T) {
 				t.Errorf("hint is %q", hint)
 			}
 		})
+	}
+}
+
+// What a flag takes is said in the same words where a variable sets it.
+func TestWrongVariable(t *testing.T) {
+	t.Setenv("RADAR_SNAPLEN", "64k")
+	if _, stderr, code := clitest.Radar(t, "capture", "-w", "x"); code != kit.ExitUsage || !strings.Contains(stderr, `RADAR_SNAPLEN="64k": use a whole number`) {
+		t.Errorf("exit code %d, said %q", code, stderr)
 	}
 }
 

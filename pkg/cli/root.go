@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -134,10 +135,15 @@ func newHelpCmd() *cobra.Command {
 // makeStrict turns every way of calling a command of the tree wrongly into a
 // usage error, which cobra does for some of them only.
 func makeStrict(cmd *cobra.Command) {
+	groups := cmd.HasSubCommands() && !cmd.Runnable()
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fault.Usage.Errorf("%w", kit.NearFlag(cmd, err))
+		// A flag of the command that was meant is none of the group's.
+		if unknown := unknownCommand(cmd, cmd.Flags().Args()); groups && unknown != nil {
+			err = unknown
+		}
+		return fault.Usage.Errorf("%w", kit.FlagError(cmd, err))
 	})
-	if cmd.HasSubCommands() && !cmd.Runnable() {
+	if groups {
 		cmd.Args = unknownCommand
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
@@ -159,8 +165,18 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("unknown command %q for %q, did you mean %q?", args[0], cmd.CommandPath(), near[0])
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
 	}
-	return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	text, all := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()), ": there are "
+	if near := append(cmd.SuggestionsFor(args[0]), kit.Nearest(args[0], names)); near[0] != "" {
+		text, all = text+fmt.Sprintf(", did you mean %q?", near[0]), " There are "
+	}
+	if cmd.HasParent() { // those of the root are too many for a line
+		text += all + strings.Join(names, ", ")
+	}
+	return errors.New(text)
 }

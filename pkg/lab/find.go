@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// Find returns the lab of that name, or the one that was started from that folder.
-// It returns ErrNotRunning if there is none, and another error if the folder runs
-// under several names.
+// Find returns the lab of that name, or else the one that was started from that folder. If there is none, the error is
+// ErrNotRunning, with the names of those that run. If several were started from the folder, the error names them.
 func Find(nameOrDir string) (*Lab, error) {
-	notRunning := fmt.Errorf("%q: %w (see: «lab list»)", nameOrDir, ErrNotRunning)
-	if CheckName(nameOrDir) == nil {
+	isName := CheckName(nameOrDir) == nil
+	if isName {
 		if l, err := Get(nameOrDir); !errors.Is(err, ErrNotRunning) {
 			return l, err
 		}
@@ -24,24 +23,26 @@ func Find(nameOrDir string) (*Lab, error) {
 		dir, err = filepath.EvalSymlinks(dir) // as OpenDir does
 	}
 	if err != nil {
-		return nil, notRunning
+		dir = "" // there is no such folder
 	}
 	labs, err := List()
-	if err != nil {
-		return nil, err
-	}
 	var found []*Lab
-	var names []string
+	var names, all []string
 	for _, l := range labs {
-		if l.Source == dir {
+		all = append(all, l.Name)
+		if dir != "" && l.Source == dir {
 			found, names = append(found, l), append(names, l.Name)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return nil, notRunning
-	case 1:
+	switch {
+	case len(found) == 1:
 		return found[0], nil
+	case len(found) > 1:
+		return nil, fmt.Errorf("%s runs several times, as %s: say which", dir, strings.Join(names, ", "))
+	case err != nil && !isName: // one that cannot be read may be of the folder
+		return nil, err
+	case len(all) == 0:
+		return nil, fmt.Errorf("%q: %w; none does", nameOrDir, ErrNotRunning)
 	}
-	return nil, fmt.Errorf("%s runs several times, as %s: say which", dir, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%q: %w; those that do: %s", nameOrDir, ErrNotRunning, strings.Join(all, ", "))
 }

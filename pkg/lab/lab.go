@@ -42,7 +42,7 @@ const stateVersion = 1
 // ErrExists: a lab or a namespace of that name is there; the message says how to
 // remove it. ErrBusy: another process is making the lab; end that one first.
 var (
-	ErrNotRunning = errors.New("lab is not running")
+	ErrNotRunning = errors.New("no such lab runs")
 	ErrExists     = errors.New("already there")
 	ErrBusy       = errors.New("lab is being started")
 )
@@ -182,7 +182,8 @@ func (l *Lab) status() Status {
 	return Running
 }
 
-// List returns the labs on this machine, sorted by name.
+// List returns the labs on this machine, sorted by name. The error says also which could not be read; the others are
+// returned all the same.
 func List() ([]*Lab, error) {
 	entries, err := os.ReadDir(stateDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,6 +193,7 @@ func List() ([]*Lab, error) {
 		return nil, fmt.Errorf("list labs: %w", err)
 	}
 	var labs []*Lab
+	var failed []error
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok || CheckName(name) != nil {
@@ -202,11 +204,12 @@ func List() ([]*Lab, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			failed = append(failed, err)
+			continue
 		}
 		labs = append(labs, l)
 	}
-	return labs, nil
+	return labs, errors.Join(failed...)
 }
 
 // save writes the state. With fresh set it fails with ErrExists if there is one.

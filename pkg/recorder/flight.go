@@ -4,25 +4,17 @@ package recorder
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/host/clock"
-	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/recording"
-	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 )
 
@@ -67,38 +59,6 @@ func newFlight(f *Flight, ring *answer.Ring) *flight {
 		all.conditions = append(all.conditions, newWatch(c, ring.Decoder))
 	}
 	return all
-}
-
-// checkDir says why no recording can be opened in a directory, which need not be there yet.
-func checkDir(dir string) error {
-	there, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	_, err = os.Stat(there)
-	for ; errors.Is(err, fs.ErrNotExist); _, err = os.Stat(there) {
-		there = filepath.Dir(there)
-	}
-	var trial string
-	if err == nil {
-		trial, err = os.MkdirTemp(there, ".radar-trial-")
-	}
-	if err != nil {
-		return fmt.Errorf("recording in %s: %w", dir, err)
-	}
-	defer os.RemoveAll(trial)
-	for path, flags := range map[string]int{filepath.Join(trial, statedir.LockFile): unix.O_CREAT, filepath.Join(dir, statedir.LockFile): 0} {
-		fd, err := statedir.TryLock(path, unix.O_RDWR|flags)
-		switch {
-		case err == nil:
-			unix.Close(fd)
-		case errors.Is(err, statedir.ErrLocked):
-			return fmt.Errorf("recording in %s: %w", dir, segments.ErrInUse)
-		case flags != 0 || !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("recording in %s: %w", dir, err)
-		}
-	}
-	return nil
 }
 
 // reach is how far back a window may begin that is still to come. What breaks a promise may lie its TIME back, and what a

@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -70,33 +68,21 @@ func TestUnfinished(t *testing.T) {
 	_ = r.writer.Close()
 }
 
-// What a directory lacks is told before a flight recorder waits, and nothing is made there.
-func TestCheckDir(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{dir, filepath.Join(dir, "a", "b")} {
-		if err := checkDir(path); err != nil {
-			t.Error(err)
+// A directory that somebody has removed while a flight recorder waited is made again.
+func TestRemovedMeanwhile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	r, _ := waiting(dir)
+	defer r.release()
+	for range 2 {
+		if err := r.claimDir(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
-		t.Errorf("it has made %v, %v", list, err)
-	}
-	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{file, filepath.Join(file, "run"), "/proc/run"} {
-		if err := checkDir(path); err == nil {
-			t.Errorf("%s can be written", path)
+		if _, err := claim.Take(dir); !errors.Is(err, claim.ErrInUse) {
+			t.Errorf("a second recorder: %v", err)
 		}
-	}
-	lock, err := statedir.TryLock(filepath.Join(dir, statedir.LockFile), unix.O_RDWR|unix.O_CREAT)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(lock)
-	if err := checkDir(dir); !errors.Is(err, segments.ErrInUse) {
-		t.Errorf("another one records there: %v", err)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

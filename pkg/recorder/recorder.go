@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -59,6 +60,7 @@ type Recorder struct {
 	ring     *answer.Ring
 	follower *answer.Follower
 	writer   *segments.Writer // nil: a flight recorder that has kept nothing
+	claim    *claim.Dir       // of the directory, until the writer has it
 	flight   *flight          // nil: everything is kept
 	begun    time.Time        // when the recording did
 	watched  watched
@@ -86,17 +88,42 @@ func New(o Options) (_ *Recorder, err error) {
 		return nil, err
 	}
 	if o.Flight != nil {
-		if err = checkDir(o.Dir); err != nil { // it is opened when a condition is met, which may be hours away
+		if err = r.claimDir(); err == nil {
+			err = r.claim.Try() // it is opened when a condition is met, which may be hours away
+		}
+		if err != nil {
+			r.release()
 			return nil, err
 		}
 		r.flight = newFlight(o.Flight, r.ring)
 		return r, nil
 	}
-	return r, r.open()
+	if err = r.open(); err != nil {
+		r.release()
+	}
+	return r, err
+}
+
+// release gives a directory back in which nothing was kept.
+func (r *Recorder) release() {
+	if r.claim != nil {
+		r.claim.Release()
+		r.claim = nil
+	}
 }
 
 // Domain is the domain as it is attached.
 func (r *Recorder) Domain() *domain.Domain { return r.ring.Domain }
+
+// claimDir claims the directory, also where somebody has removed the one that was claimed.
+func (r *Recorder) claimDir() (err error) {
+	if r.claim != nil && r.claim.Stands() {
+		return nil
+	}
+	r.release()
+	r.claim, err = claim.Take(r.Dir)
+	return err
+}
 
 // open opens the directory.
 func (r *Recorder) open() error {
@@ -105,13 +132,17 @@ func (r *Recorder) open() error {
 	if err != nil {
 		return err
 	}
-	r.writer, err = segments.Create(r.Dir, segments.Meta{
+	if err := r.claimDir(); err != nil {
+		return err
+	}
+	r.writer, err = segments.CreateIn(r.claim, segments.Meta{
 		Radar: r.Radar, Kernel: kernel.Release(), Host: d.Host, Domain: d.Name, Epoch: d.Epoch, Slots: uint64(d.Options.Slots),
 		Layout: domain.Version, WallOffset: r.ring.Decoder.WallOffset(), Created: d.Created, Description: description,
 	}, r.Segments)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", r.Dir, err)
 	}
+	r.claim = nil
 	r.begun = time.Now()
 	r.event(recording.EventBegin, map[string]any{"domain": d.Name, "epoch": fmt.Sprintf("%08x", d.Epoch)})
 	r.observe(true)
@@ -237,6 +268,7 @@ func (r *Recorder) Close() (Result, error) {
 		result.Kept, result.Files, result.Bytes, result.LastError = stats.Kept, stats.Segments, stats.Bytes, stats.LastError
 		r.report()
 	}
+	r.release()
 	result.NotKept = r.notKept()
 	if r.flight != nil {
 		result.Triggers = r.flight.triggers

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -58,6 +59,11 @@ func TestNoteWords(t *testing.T) {
 		"h1 dropped 1 packet before it was sent: QDISC_DROP (queue full; h1/e0 has no carrier now, h2/e0 is down now), udp to 10.0.0.1:53": answer.Unsent{Node: "h1", Reason: "QDISC_DROP", Packets: 1, Queue: "tbf",
 			Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.0.1", Dport: &port, Packets: 1}},
 			NotUp: []answer.PortState{{Port: "h1/e0", State: topo.NoCarrier}, {Port: "h2/e0", State: topo.Down}}},
+		"a recorder (process 7) is at work in run: what it has not finished yet is not read":             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{PID: 7, Files: []string{"h/.packets-1.tmp"}}},
+		"a recorder (process 7) has kept nothing in run yet":                                             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{PID: 7, Nothing: true}},
+		"nothing was kept in run: a lock alone is there, and nobody is seen to record":                   answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Nothing: true}},
+		"a file was not finished, and is not read: run/h/.packets-1.tmp; nobody is seen to record there": answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Files: []string{"h/.packets-1.tmp"}}},
+		"2 files of run were not finished, and are not read; nobody is seen to record there":             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Files: []string{"a", "b"}}},
 		"warning: gone": answer.Warning{Err: errors.New("gone")},
 		"no agent runs: packets are recorded until the lease ends; go on with: radar attach -d --domain d":                      answer.NoAgent{Domain: "d", Lease: answer.Lease{Ends: true, Valid: true}},
 		"no agent runs, and the lease is over: packets pass untouched and are not recorded; go on with: radar attach -d":        answer.NoAgent{Domain: "default", Lease: answer.Lease{Ends: true}},

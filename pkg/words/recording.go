@@ -4,6 +4,7 @@ package words
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/vnetradar/radar/pkg/answer"
 )
@@ -19,8 +20,25 @@ func (w Sentences) recordingNote(n answer.Note) (key, text string) {
 		return text, text
 	case answer.RecordingCovers:
 		return Say("no packet matches; %s", w.Covers(n))
+	case answer.RecordingUnfinished:
+		return Say("%s", unfinishedText(&n))
 	}
 	return "", ""
+}
+
+// unfinishedText says what of a recording was not finished.
+func unfinishedText(n *answer.RecordingUnfinished) string {
+	switch {
+	case n.PID != 0 && n.Nothing:
+		return fmt.Sprintf("a recorder (process %d) has kept nothing in %s yet", n.PID, n.Path)
+	case n.PID != 0:
+		return fmt.Sprintf("a recorder (process %d) is at work in %s: what it has not finished yet is not read", n.PID, n.Path)
+	case n.Nothing:
+		return fmt.Sprintf("nothing was kept in %s: a lock alone is there, and nobody is seen to record", n.Path)
+	case len(n.Files) == 1:
+		return fmt.Sprintf("a file was not finished, and is not read: %s; nobody is seen to record there", filepath.Join(n.Path, n.Files[0]))
+	}
+	return fmt.Sprintf("%s of %s were not finished, and are not read; nobody is seen to record there", Plural(len(n.Files), "file"), n.Path)
 }
 
 // Covers says from when to when a recording is.

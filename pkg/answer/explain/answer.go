@@ -90,10 +90,13 @@ type Answer struct {
 	RTT    *aggregate.Quantiles `json:"rtt,omitempty"`
 	Mean   int64                `json:"rtt_mean_ns,omitempty"`
 	Summed int64                `json:"parts_mean_ns,omitempty"` // of all parts together
-	Parts  []PartRow            `json:"parts,omitempty"`
-	Window *WindowRow           `json:"window,omitempty"`
-	Queues []QueueRow           `json:"queues,omitempty"`
-	Losses []LossRow            `json:"losses,omitempty"`
+	// LeftOut are round trips of which RTT and Parts have nothing: while the sender waited for what was lost, or of data
+	// that was sent twice.
+	LeftOut uint64     `json:"rtt_left_out,omitempty"`
+	Parts   []PartRow  `json:"parts,omitempty"`
+	Window  *WindowRow `json:"window,omitempty"`
+	Queues  []QueueRow `json:"queues,omitempty"`
+	Losses  []LossRow  `json:"losses,omitempty"`
 
 	Gaps       *aggregate.Quantiles `json:"gaps,omitempty"`
 	Closings   *aggregate.Quantiles `json:"window_closings,omitempty"`

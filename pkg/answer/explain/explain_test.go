@@ -221,9 +221,24 @@ func TestRoundTrip(t *testing.T) {
 	w.data(4, 0, 100)
 	for _, f := range []Flow{flow, flow.reverse(), {"tcp", Endpoint{"192.0.2.1", 60000}, Endpoint{"10.0.3.2", 5201}}} {
 		a := w.explained(t, f)
-		if a.RTT == nil || a.RTT.Count != 100 || a.Mean < 21*ms/10-1 || a.Mean > 21*ms/10 || a.Summed != a.Mean || a.Sender != "h1" || a.Receiver != "h2" {
+		if a.RTT == nil || a.RTT.Count != 100 || a.LeftOut != 0 || a.Mean < 21*ms/10-1 || a.Mean > 21*ms/10 || a.Summed != a.Mean || a.Sender != "h1" || a.Receiver != "h2" {
 			t.Errorf("%v: round trip %+v, mean %d, parts %d, %s > %s", f, a.RTT, a.Mean, a.Summed, a.Sender, a.Receiver)
 		}
+	}
+}
+
+// TestLeftOut: round trips of data that was sent twice, and during a recovery, are counted and not divided.
+func TestLeftOut(t *testing.T) {
+	w := &wire{}
+	w.open()
+	w.data(4, 0, 10)
+	lose(w.packet(true, 10, 1000, packet.TCPAck, 10*mss, 0, 502, mss), record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf"})
+	w.packet(true, 11, 1000, packet.TCPAck, 11*mss, 0, 502, mss)
+	w.packet(true, 40, 1000, packet.TCPAck, 10*mss, 0, 502, mss)
+	w.packet(false, 41.1, 1000, packet.TCPAck, 0, 11*mss, 509, 0) // of what was sent twice
+	w.packet(false, 41.2, 1000, packet.TCPAck, 0, 12*mss, 509, 0) // it recovers no more
+	if a := w.explained(t, flow); a.RTT.Count != 11 || a.LeftOut != 1 {
+		t.Errorf("%d round trips, %d left out, want 11 and 1", a.RTT.Count, a.LeftOut)
 	}
 }
 

@@ -101,7 +101,7 @@ func (ans *Answer) addTimes(c *conn, h *half) {
 	if t := h.window.spent(); h.nxt > 0 {
 		ans.Time = &Times{Network: t[sending], Recovery: t[recovery], Window: t[full], Closed: t[closed], Sender: t[idle] + t[short]}
 	}
-	ans.RTT = quantilesOf(&h.rtt)
+	ans.RTT, ans.LeftOut = quantilesOf(&h.rtt), h.leftOut
 	if n := int64(h.rtt.Count()); n > 0 {
 		ans.Mean, ans.Summed = h.rtt.Sum()/n, h.sampled/n
 		ans.addParts(c, h, n)

@@ -40,6 +40,7 @@ type half struct {
 	latency        aggregate.Distribution
 	flight         aggregate.Distribution
 	rtt            aggregate.Distribution
+	leftOut        uint64                 // round trips that are not in rtt: of a recovery, or of data that was sent twice
 	turn           aggregate.Distribution // in the receiver's node
 	sampled        int64                  // ns of all parts of the round trips
 	gaps, closings aggregate.Distribution // with nothing in flight; with a closed window
@@ -199,7 +200,11 @@ func (h *half) acknowledge(p *sent) {
 			h.last = max(h.last, p.arrival)
 		}
 	}
-	if newest != nil && !recovering && !newest.resent && !newest.again {
+	switch {
+	case newest == nil:
+	case recovering || newest.resent || newest.again:
+		h.leftOut++
+	default:
 		h.sample(newest, p)
 	}
 	h.window.update(p, h.una)

@@ -153,6 +153,9 @@ func explainIDs(k *kit.Kit, of answer.Singles, err error) error {
 	if !several {
 		return err
 	}
+	if r, is := of.(*answer.Recorded); is {
+		k.Note(r.Missing())
+	}
 	var errs []error
 	for _, err := range all.Unwrap() {
 		errs = append(errs, explainID(k, of, err))

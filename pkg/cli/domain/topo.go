@@ -70,6 +70,11 @@ func showRecordedTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, l
 	return k.ReadSources(all, func(s *answer.Sources) error {
 		d := s.Domain()
 		if d == nil {
+			r := s.Recorded()
+			k.Note(r.Missing())
+			if covers := r.Covers(); covers.First.IsZero() {
+				return fmt.Errorf("%s: it does not describe a domain", k.Sentences().Covers(covers))
+			}
 			return errors.New("the recording is of reports alone: it does not describe a domain")
 		}
 		k.ShowNames(d)

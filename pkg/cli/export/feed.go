@@ -21,6 +21,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // feedCounts are of packets that an exporter does not see.
@@ -191,13 +192,18 @@ func isOwnTCP(r *record.Record, to []netip.AddrPort) bool {
 // counted are counts that are said if there are any.
 type counted []struct {
 	count uint64
+	noun  string // of what is counted; "": text says it
 	text  string
 }
 
 func (list counted) lines() (lines []string) {
 	for _, n := range list {
 		if n.count > 0 {
-			lines = append(lines, fmt.Sprintf("%d %s", n.count, n.text))
+			what := words.Decimal(n.count)
+			if n.noun != "" {
+				what = words.Plural(int(n.count), n.noun)
+			}
+			lines = append(lines, what+" "+n.text)
 		}
 	}
 	return lines
@@ -219,8 +225,8 @@ func (f *feed) sayEnd(v interface{ lines() []string }) error {
 // said are the counts of a feed, in words.
 func (c *feedCounts) said() counted {
 	return counted{
-		{c.Own, "packets not exported: to the collector, or its answers"},
-		{c.NotEnded, "packets had not ended, or not for certain yet"},
-		{c.Unread, "packets, or less, were overwritten before they were read (attach with more --slots)"},
+		{c.Own, "packet", "not exported: to the collector, or its answers"},
+		{c.NotEnded, "packet", "had not ended, or not for certain yet"},
+		{c.Unread, "packet", "at most, overwritten before being read (attach with more --slots)"},
 	}
 }

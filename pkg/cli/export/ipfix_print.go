@@ -54,17 +54,17 @@ func (x *flowExport) printEnd() error {
 // lines say it in words; what did not happen is not said.
 func (v *flowEnd) lines() []string {
 	lines := []string{
-		fmt.Sprintf("%s, %d bytes, in %s", words.Plural(int(v.Packets), "packet"), v.Bytes, words.Plural(int(v.Flows), "flow record")),
+		fmt.Sprintf("%s, %s, in %s", words.Plural(int(v.Packets), "packet"), words.Plural(int(v.Bytes), "byte"), words.Plural(int(v.Flows), "flow record")),
 		v.Collector.line(),
 	}
 	lines = append(lines, counted{
-		{v.Interrupted, "flow records not sent: they waited for --rate at the end"},
-		{v.NoHeader, "packets not exported: nothing is known of the header"},
-		{v.NoHops, "packets not exported: no node is known"},
-		{v.Evicted, "flow records ended for lack of room (--flows)"},
-		{v.Copies, "visits of further copies are in no record"},
-		{v.CutPaths, "packets on ways too long for the list of interfaces: its beginning was sent"},
-		{v.Unnumbered, "visits of interfaces for which no number was left"},
+		{v.Interrupted, "flow record", "not sent: waiting for --rate at the end"},
+		{v.NoHeader, "packet", "not exported: nothing is known of the header"},
+		{v.NoHops, "packet", "not exported: no node is known"},
+		{v.Evicted, "flow record", "ended for lack of room (--flows)"},
+		{v.Copies, "visit", "of further copies, in no record"},
+		{v.CutPaths, "packet", "on ways too long for the list of interfaces: its beginning was sent"},
+		{v.Unnumbered, "visit", "of interfaces for which no number was left"},
 	}.lines()...)
 	return append(lines, v.said().lines()...)
 }

@@ -224,7 +224,7 @@ func TestIPFIXLive(t *testing.T) {
 	w.Ping(10)
 	w.Settled(20)
 	clitest.Interrupt(w, cmd)
-	wants(t, said(), "20 packets, 1680 bytes, in 2 flow records", "127.0.0.1:9995: 1 messages with 2 flow records sent\n")
+	wants(t, said(), "20 packets, 1680 bytes, in 2 flow records", "127.0.0.1:9995: 1 message with 2 flow records sent\n")
 	if text := told("line"); strings.Count(text, "ICMP") != 2 {
 		t.Errorf("nfdump: %s", text)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // wayCounts are what became of messages.
@@ -29,7 +30,7 @@ type wayCounts struct {
 	To         string            `json:"to"`
 	Sent       uint64            `json:"sent"`       // messages
 	SentFlows  uint64            `json:"sent_flows"` // records in them
-	Lost       uint64            `json:"lost"`       // messages that did not go
+	Lost       uint64            `json:"lost"`       // messages that did not go, or were refused
 	LostFlows  uint64            `json:"lost_flows"`
 	Refused    uint64            `json:"refused"`    // answers that nobody listens there
 	Reconnects uint64            `json:"reconnects"` // connections but the first
@@ -62,14 +63,19 @@ func (c *wayCounts) failure() error {
 	return fmt.Errorf("%s took no flow record", c.To)
 }
 
+// messages is "2 messages with 1 flow record".
+func messages(n, flows uint64) string {
+	return words.Plural(int(n), "message") + " with " + words.Plural(int(flows), "flow record")
+}
+
 // line says it.
 func (c *wayCounts) line() string {
-	line := fmt.Sprintf("%s: %d messages with %d flow records sent", c.To, c.Sent, c.SentFlows)
+	line := fmt.Sprintf("%s: %s sent", c.To, messages(c.Sent, c.SentFlows))
 	if c.Refused > 0 {
-		line += fmt.Sprintf(", %d answers that nobody listens there", c.Refused)
+		line += fmt.Sprintf(", %s that nobody listens there", words.Plural(int(c.Refused), "answer"))
 	}
 	if c.Reconnects > 0 {
-		line += fmt.Sprintf(", connected again %d times", c.Reconnects)
+		line += ", connected again " + words.Plural(int(c.Reconnects), "time")
 	}
 	if c.LostFlows > 0 || c.Lost > 0 {
 		var texts []string
@@ -77,7 +83,7 @@ func (c *wayCounts) line() string {
 			texts = append(texts, fmt.Sprintf("%s %d", text, n))
 		}
 		slices.Sort(texts)
-		line += fmt.Sprintf("; %d messages with %d flow records not sent", c.Lost, c.LostFlows)
+		line += fmt.Sprintf("; %s lost", messages(c.Lost, c.LostFlows))
 		if len(texts) > 0 {
 			line += " (" + strings.Join(texts, ", ") + ")"
 		}
@@ -95,9 +101,14 @@ const (
 // udpWay sends each message as a datagram.
 type udpWay struct {
 	*sender
-	most  int
-	flows uint64
-	lost  uint64
+	most      int
+	flows     uint64
+	lost      uint64
+	last      int       // flow records of the message that went last
+	refused   uint64    // messages of which flow records were lost
+	first     bool      // the first message was refused
+	sentAt    time.Time // when the last message went
+	refusedAt time.Time // when the last one went to which an answer came
 }
 
 func newUDPWay(name string, to netip.AddrPort, mtu uint16) (way, error) {
@@ -145,20 +156,74 @@ func (w *udpWay) mostBytes() int            { return w.most }
 func (w *udpWay) renew() bool               { return false }
 func (w *udpWay) own(r *record.Record) bool { return w.isOwn(r) }
 func (w *udpWay) close(bool) error          { return w.Close() }
-func (w *udpWay) failure() error            { return w.counts().failure() }
 
 func (w *udpWay) send(b []byte, flows int) {
+	w.LookForRefusal()
+	w.lookForRefusal()
 	before := w.Counts().Failed
-	if w.Send(b); w.Counts().Failed > before {
+	w.Send(b)
+	w.lookForRefusal()
+	if w.Counts().Failed > before {
 		w.lost += uint64(flows)
 		return
 	}
+	first := w.sentAt.IsZero()
 	w.flows += uint64(flows)
+	w.last, w.sentAt = flows, time.Now()
+	if first { // of the first one alone it is certain which message is refused
+		w.first = w.AwaitRefusal(w.sentAt.Add(answerWithin))
+		w.lookForRefusal()
+	}
+}
+
+// lookForRefusal counts flow records of messages that were refused as lost. The answer does not say which message it is
+// to: most likely the last one.
+func (w *udpWay) lookForRefusal() {
+	n := w.Counts().Refused
+	if n == w.refused {
+		return
+	}
+	w.flows, w.lost = w.flows-uint64(w.last), w.lost+uint64(w.last)
+	w.refused, w.last, w.refusedAt = n, 0, w.sentAt
+}
+
+// answerWithin is how long the answer to a message may take that nobody listens there. answerEvery is how often one comes
+// at least where all messages are refused: Linux gives one a second to another network namespace or machine.
+const (
+	answerWithin = 200 * time.Millisecond
+	answerEvery  = 2 * time.Second
+)
+
+// nobody says whether nothing tells that anybody has listened: the first message was refused, and so was one of the last.
+func (w *udpWay) nobody() bool { return w.first && w.sentAt.Sub(w.refusedAt) < answerEvery }
+
+// failure is also that all messages were refused. Of a collector that has taken messages no answer comes: it is waited
+// for only where some have come.
+func (w *udpWay) failure() error {
+	end := time.Now()
+	if w.Counts().Refused > 0 {
+		end = end.Add(answerWithin)
+	}
+	for c := w.Counts(); c.Refused < c.Sent && w.AwaitRefusal(end); c = w.Counts() {
+		w.lookForRefusal()
+	}
+	if w.nobody() {
+		return fmt.Errorf("nobody listens at %s by UDP, all flow records are lost: start a collector there (one that listens by TCP: --transport tcp)", w.name)
+	}
+	return w.counts().failure()
 }
 
 func (w *udpWay) counts() *wayCounts {
 	c := w.Counts()
-	return &wayCounts{To: w.name, Sent: c.Sent, SentFlows: w.flows, Lost: c.Failed, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
+	refused := min(c.Refused, c.Sent)
+	if w.nobody() { // answers are limited in rate
+		refused = c.Sent
+	}
+	all := &wayCounts{To: w.name, Sent: c.Sent - refused, SentFlows: w.flows, Lost: c.Failed + refused, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
+	if all.Sent == 0 { // several answers may have come to one message's records
+		all.SentFlows, all.LostFlows = 0, w.flows+w.lost
+	}
+	return all
 }
 
 // Of connections: how long connecting and writing may take, when the next try is, and how long history waits.
@@ -373,7 +438,7 @@ func newFileWay(path string) (way, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
+		return nil, fmt.Errorf("--file: %w", kit.NamedFile(w.To, err))
 	}
 	w.w = bufio.NewWriter(w.out)
 	return w, nil
@@ -409,7 +474,7 @@ func (w *fileWay) close(whole bool) error {
 		err = w.file.CloseAtomicallyReplace()
 	}
 	if err != nil {
-		return fmt.Errorf("--file %s: %w", w.To, err)
+		return fmt.Errorf("--file: %w", kit.NamedFile(w.To, err))
 	}
 	return nil
 }

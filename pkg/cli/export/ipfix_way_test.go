@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // connection is a way to a collector that takes the connection, and listens no more.
@@ -172,5 +174,128 @@ func TestPacerEnds(t *testing.T) {
 	}
 	if p.wait(ctx) {
 		t.Error("it had to wait for a second")
+	}
+}
+
+// One is one, and two are two.
+func TestPlurals(t *testing.T) {
+	one := wayCounts{To: "c", Sent: 1, SentFlows: 2, Refused: 1, Reconnects: 1, Lost: 2, LostFlows: 1}
+	if got, want := one.line(), "c: 1 message with 2 flow records sent, 1 answer that nobody listens there, connected again 1 time; 2 messages with 1 flow record lost"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	end := flowEnd{feedCounts: feedCounts{Own: 1, Unread: 2}, Interrupted: 1, Collector: &one}
+	end.Packets, end.Bytes, end.Flows, end.Evicted = 2, 1, 1, 2
+	want := []string{"2 packets, 1 byte, in 1 flow record", one.line(), "1 flow record not sent: waiting for --rate at the end", "2 flow records ended for lack of room (--flows)",
+		"1 packet not exported: to the collector, or its answers", "2 packets at most, overwritten before being read (attach with more --slots)"}
+	if got := end.lines(); !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	end = flowEnd{feedCounts: feedCounts{Unread: 1}, Collector: &one}
+	if got := end.lines(); !slices.Contains(got, "1 packet at most, overwritten before being read (attach with more --slots)") {
+		t.Errorf("said %q", got)
+	}
+}
+
+// What is refused over UDP is lost, and if that is all, the export has failed. A collector that goes away has taken
+// what came before.
+func TestNobodyListens(t *testing.T) {
+	address := netip.MustParseAddrPort(servers.Free(t))
+	open := func() *udpWay {
+		w, err := newUDPWay("c", address, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.close(true) })
+		return w.(*udpWay)
+	}
+	for _, n := range []uint64{1, 3} {
+		for _, late := range []time.Duration{0, answerWithin + 100*time.Millisecond} {
+			w := open()
+			for range n {
+				w.send([]byte("message"), 2)
+			}
+			time.Sleep(late)
+			if err := w.failure(); err == nil || !strings.Contains(err.Error(), "nobody listens at c by UDP") {
+				t.Error(err)
+			}
+			if c := w.counts(); c.Sent+c.SentFlows != 0 || c.Lost != n || c.LostFlows != 2*n || c.Refused != n {
+				t.Errorf("%+v, want all %d lost", c, n)
+			}
+		}
+	}
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := open()
+	w.send([]byte("taken"), 1)
+	conn.Close()
+	w.send([]byte("refused"), 2)
+	w.send([]byte("refused"), 4)
+	if err := w.failure(); err != nil {
+		t.Error(err)
+	}
+	if c := w.counts(); c.Sent != 1 || c.SentFlows != 1 || c.Lost != 2 || c.LostFlows != 6 || c.Refused != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A host answers another network namespace only so often. What nobody has taken is lost all the same; where a collector
+// has come meanwhile, no answer comes either.
+func TestAnswersLimited(t *testing.T) {
+	n := nstest.New(t, "a", "b")
+	n.Veth("a", "e0", "b", "e0")
+	n.Up("a", "e0")
+	n.Up("b", "e0")
+	n.Address("a", "e0", "10.9.0.1/24")
+	n.Address("b", "e0", "10.9.0.2/24")
+	address := netip.MustParseAddrPort("10.9.0.2:4739")
+	in := func(node string, f func() error) {
+		spec, err := topo.ParseSpec(n.Spec(node))
+		if err == nil {
+			err = spec.Do(f)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func() (w *udpWay) {
+		in("a", func() error {
+			opened, err := newUDPWay("c", address, 0)
+			if err == nil {
+				w = opened.(*udpWay)
+				t.Cleanup(func() { _ = w.close(true) })
+			}
+			return err
+		})
+		return w
+	}
+	const messages = 50
+	w := open()
+	for range messages {
+		w.send([]byte("message"), 2)
+	}
+	if err := w.failure(); err == nil || !strings.Contains(err.Error(), "nobody listens at c by UDP") {
+		t.Error(err)
+	}
+	if c := w.counts(); c.Refused == 0 || c.Refused == messages || c.Sent+c.SentFlows != 0 || c.Lost != messages || c.LostFlows != 2*messages {
+		t.Errorf("%+v, want all %d lost, and fewer answers", c, messages)
+	}
+	time.Sleep(answerEvery) // an answer may be given again
+	w = open()
+	w.send([]byte("refused"), 1)
+	var conn net.PacketConn
+	in("b", func() (err error) {
+		conn, err = net.ListenPacket("udp", address.String())
+		return err
+	})
+	defer conn.Close()
+	time.Sleep(answerEvery)
+	w.send([]byte("taken"), 2)
+	if err := w.failure(); err != nil {
+		t.Error(err)
+	}
+	if c := w.counts(); c.Refused != 1 || c.Sent != 1 || c.SentFlows != 2 || c.Lost != 1 || c.LostFlows != 1 {
+		t.Errorf("%+v", c)
 	}
 }

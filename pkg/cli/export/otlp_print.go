@@ -49,11 +49,11 @@ func (x *traceExport) printEnd() error {
 func (v *traceEnd) lines() []string {
 	lines := []string{fmt.Sprintf("%s, %s, %d of them sent in %s", words.Plural(int(v.Packets), "trace"), words.Plural(int(v.Spans), "span"), v.Sent, words.Plural(int(v.Requests), "request"))}
 	lines = append(lines, counted{
-		{v.Rejected, "spans not taken: the collector rejected them"},
-		{v.Failed, "spans not sent: their requests failed"},
-		{v.QueueFull, "spans not sent: too many waited for the collector"},
-		{v.AtEnd, "spans not sent: they waited when the export ended"},
-		{v.Retries, "requests tried again"},
+		{v.Rejected, "span", "not taken: rejected by the collector"},
+		{v.Failed, "span", "not sent: the request failed"},
+		{v.QueueFull, "span", "not sent: too many waited for the collector"},
+		{v.AtEnd, "span", "not sent: waiting when the export ended"},
+		{v.Retries, "request", "tried again"},
 	}.lines()...)
 	var errs []string
 	for text, n := range v.Errors {
@@ -62,9 +62,9 @@ func (v *traceEnd) lines() []string {
 	slices.Sort(errs)
 	lines = append(lines, errs...)
 	lines = append(lines, counted{
-		{v.NotSampled, "packets not exported: not of the sample"},
-		{v.OverRate, "packets not exported: more than --rate in their second"},
-		{v.KeptLosses, "packets not of the sample were exported: they were lost"},
+		{v.NotSampled, "packet", "not exported: not of the sample"},
+		{v.OverRate, "packet", "not exported: more than --rate in a second"},
+		{v.KeptLosses, "packet", "not of the sample, exported because lost"},
 	}.lines()...)
 	return append(lines, v.said().lines()...)
 }

@@ -27,7 +27,7 @@ func bindEnv(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {
-			failed = fault.Usage.Errorf("environment variable %s=%q: %w", EnvName(f.Name), value, err)
+			failed = fault.Usage.Errorf("environment variable %s=%q: %w", EnvName(f.Name), value, valueError(f, err))
 			return
 		}
 		f.Changed = true

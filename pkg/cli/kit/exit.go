@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 // Exit codes, part of the contract with scripts.
@@ -67,9 +72,29 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// lacksRights says whether err is a matter of the user's rights.
+// lacksRights says whether err is a matter of the user's rights to the kernel.
 func lacksRights(err error) bool {
-	return errors.Is(err, fs.ErrPermission) && kernel.LacksRights()
+	return errors.Is(err, fs.ErrPermission) && !isOfFile(err) && kernel.LacksRights()
+}
+
+// systemDirs are where the kernel and programs of the system have their files: capabilities open them.
+var systemDirs = []string{"/sys", "/proc", "/dev", "/run", "/var/run"}
+
+// isOfFile says whether err is about an ordinary file, as users name them: no capability is meant to open it.
+func isOfFile(err error) bool {
+	path := ""
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		path = of.Path
+	} else if of, ok := errors.AsType[*os.LinkError](err); ok {
+		path = of.New
+	}
+	if path == "" || statedir.IsOwn(err) {
+		return false
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(append(systemDirs, statedir.Root()), func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 }
 
 // explain is the text of err for the user, with what to do where err itself does

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +37,40 @@ func TestExitCodes(t *testing.T) {
 		if got := ExitCode(c.err); got != c.want {
 			t.Errorf("exit code of %v: %d, want %d", c.err, got, c.want)
 		}
+	}
+}
+
+// What capabilities open is the system's. A file that a user names is not.
+func TestIsOfFile(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", "/home/radar")
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&os.PathError{Op: "open", Path: "run1/lock", Err: fs.ErrPermission}, true},
+		{fmt.Errorf("write: %w", &os.PathError{Op: "open", Path: "/tmp/x.svg", Err: fs.ErrPermission}), true},
+		{errors.Join(errors.New("x"), &os.LinkError{Op: "rename", Old: "/tmp/.x", New: "/tmp/x", Err: fs.ErrPermission}), true},
+		{&os.PathError{Op: "open", Path: "/sys/fs/bpf/radar", Err: fs.ErrPermission}, false},
+		{&os.PathError{Op: "open", Path: "/run/netns/h1", Err: fs.ErrPermission}, false},
+		{&os.PathError{Op: "open", Path: "/home/radar/default", Err: fs.ErrPermission}, false},
+		{os.NewSyscallError("bpf", fs.ErrPermission), false},
+		{fs.ErrPermission, false},
+	} {
+		if got := isOfFile(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// A file that cannot be written is the one that was named, not the one that was to take its place.
+func TestWriteFileNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "x.svg")
+	if err := WriteFile(path, nil); err == nil || err.Error() != "open "+path+": no such file or directory" {
+		t.Error(err)
+	}
+	err := NamedFile("x", &os.LinkError{Op: "rename", Old: ".x1", New: "x", Err: fs.ErrPermission})
+	if err == nil || err.Error() != "rename x: permission denied" || !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"unicode/utf8"
 
@@ -269,7 +270,7 @@ func appendSpaces(b []byte, n int) []byte {
 // /dev/stdout or a pipe, is written to, and stays what it is.
 func WriteFile(path string, b []byte, options ...renameio.Option) error {
 	if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() {
-		return renameio.WriteFile(path, b, 0o644, options...)
+		return NamedFile(path, renameio.WriteFile(path, b, 0o644, options...))
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -277,4 +278,15 @@ func WriteFile(path string, b []byte, options ...renameio.Option) error {
 	}
 	_, err = file.Write(b)
 	return errors.Join(err, file.Close())
+}
+
+// NamedFile is an error about the file that a user has named, where it is about one that was to take its place.
+func NamedFile(path string, err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: of.Op, Path: path, Err: of.Err}
+	}
+	if of, ok := errors.AsType[*os.LinkError](err); ok {
+		return &fs.PathError{Op: of.Op, Path: path, Err: of.Err}
+	}
+	return err
 }

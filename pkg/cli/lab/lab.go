@@ -145,8 +145,8 @@ func newDownCmd(k *kit.Kit) *cobra.Command {
 		Use:   "down [NAME|DIR]",
 		Short: "Stop a lab and remove it",
 		Long: `Ends all processes in the lab's namespaces and removes the lab, named by its name
-or by the folder it was started from (default: the current one). A lab that does
-not run is no error.`,
+or by the folder it was started from (default: the current one). If no such lab
+runs, that is an error, which names those that do.`,
 		Example: `  radar lab down chain
   radar lab down ./mylab`,
 		Args:              cobra.MaximumNArgs(1),
@@ -155,18 +155,14 @@ not run is no error.`,
 			if err := needRoot(cmd); err != nil {
 				return err
 			}
-			name := argOrHere(args)
-			l, err := lab.Find(name)
-			if errors.Is(err, lab.ErrNotRunning) {
-				return printDown(k, name, false)
-			}
+			l, err := lab.Find(argOrHere(args))
 			if err != nil {
 				return err
 			}
 			if err := l.Down(); err != nil {
 				return err
 			}
-			return printDown(k, l.Name, true)
+			return printDown(k, l.Name)
 		},
 	}
 }

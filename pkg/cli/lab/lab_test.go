@@ -82,8 +82,9 @@ L2    direct  r1:eth1 h2:eth0
 	if got, want := clitest.Must(t, "lab", "down", name), "Lab "+name+" is down.\n"; got != want {
 		t.Errorf("lab down printed %q, want %q", got, want)
 	}
-	if got, want := clitest.Must(t, "lab", "down", name), "No lab "+name+" is running.\n"; got != want {
-		t.Errorf("second lab down printed %q, want %q", got, want)
+	want = fmt.Sprintf("radar: %q: no such lab runs; none does\n", name)
+	if stdout, stderr, code := clitest.Radar(t, "lab", "down", name); code != kit.ExitFailure || stdout != "" || stderr != want {
+		t.Errorf("second lab down: exit code %d, printed %q, said %q, want %q", code, stdout, stderr, want)
 	}
 	if left, _ := filepath.Glob("/run/netns/" + name + "*"); len(left) > 0 {
 		t.Errorf("namespaces left: %v", left)
@@ -104,6 +105,10 @@ func TestLabFolder(t *testing.T) {
 	clitest.Must(t, "lab", "up", dir, "--name", second)
 	if _, stderr, code := clitest.Radar(t, "lab", "down"); code != kit.ExitFailure || !strings.Contains(stderr, name+", "+second) {
 		t.Errorf("lab down of a folder that runs twice: exit code %d, said %q", code, stderr)
+	}
+	typo := fmt.Sprintf("radar: %q: no such lab runs; those that do: %s, %s\n", name+"3", name, second)
+	if _, stderr, code := clitest.Radar(t, "lab", "down", name+"3"); code != kit.ExitFailure || stderr != typo {
+		t.Errorf("lab down of a lab that is not there: exit code %d, said %q, want %q", code, stderr, typo)
 	}
 	clitest.Must(t, "lab", "down", second)
 	if got, want := clitest.Must(t, "lab", "down", "-o", "json"), fmt.Sprintf(`{"name":%q,"removed":true}`+"\n", name); got != want {
@@ -143,7 +148,7 @@ func TestLabErrors(t *testing.T) {
 		{[]string{"up", "chain", "extra"}, kit.ExitUsage, "accepts at most 1 arg"},
 		{[]string{"export", "chain", broken + "/x", "--set", "N=99"}, kit.ExitUsage, "parameter N=99"},
 		{[]string{"export", "chain"}, kit.ExitUsage, "accepts 2 arg(s)"},
-		{[]string{"list", "nobody"}, kit.ExitFailure, `"nobody": lab is not running`},
+		{[]string{"list", "nobody"}, kit.ExitFailure, `"nobody": no such lab runs`},
 		{[]string{"exec", "nobody", "h1"}, kit.ExitUsage, "requires at least 3 arg(s)"},
 		{[]string{"exec", "nobody", "h1", "--"}, kit.ExitUsage, "no command to run in h1"},
 	} {
@@ -187,7 +192,7 @@ func TestLabExec(t *testing.T) {
 	if _, stderr, code := clitest.Radar(t, "lab", "exec", name, "h9", "true"); code != kit.ExitFailure || !strings.Contains(stderr, `no machine "h9": it has h1, r1, h2`) {
 		t.Errorf("lab exec in an unknown machine: exit code %d, said %q", code, stderr)
 	}
-	if _, stderr, code := clitest.Radar(t, "lab", "exec", "nobody", "h1", "true"); code != kit.ExitFailure || !strings.Contains(stderr, `"nobody": lab is not running`) {
+	if _, stderr, code := clitest.Radar(t, "lab", "exec", "nobody", "h1", "true"); code != kit.ExitFailure || !strings.Contains(stderr, `"nobody": no such lab runs`) {
 		t.Errorf("lab exec in an unknown lab: exit code %d, said %q", code, stderr)
 	}
 }

@@ -28,19 +28,15 @@ func printUp(k *kit.Kit, l *lab.Lab, took time.Duration) error {
 	return err
 }
 
-func printDown(k *kit.Kit, name string, wasRunning bool) error {
+func printDown(k *kit.Kit, name string) error {
 	w := k.Stdout
 	if k.Output == kit.FormatJSON {
 		return kit.PrintJSON(w, struct {
 			Name    string `json:"name"`
 			Removed bool   `json:"removed"`
-		}{name, wasRunning})
+		}{name, true})
 	}
-	text := "Lab %s is down.\n"
-	if !wasRunning {
-		text = "No lab %s is running.\n"
-	}
-	_, err := fmt.Fprintf(w, text, name)
+	_, err := fmt.Fprintf(w, "Lab %s is down.\n", name)
 	return err
 }
 

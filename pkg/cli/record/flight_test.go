@@ -4,6 +4,7 @@ package record_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
@@ -47,6 +52,34 @@ func recorderOf(w *clitest.World, says string, args ...string) (cmd *exec.Cmd, s
 			w.Fatal(err)
 		}
 		return string(b)
+	}
+}
+
+// cannotWrite wants that a flight recorder does not wait for what it could not keep: a lock that is there can be taken where
+// nothing can be made.
+func cannotWrite(w *clitest.World, dir string) {
+	w.Helper()
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, statedir.LockFile), nil, 0o600)); err != nil {
+		w.Fatal(err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer f.Close()
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
+		w.Logf("this file system cannot: %v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, "/proc/self/exe", "record", "-w", dir, "--on", "path change").CombinedOutput()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0); err != nil {
+		w.Fatal(err)
+	}
+	if text := string(out); !strings.Contains(text, "recording in "+dir+": ") || !strings.Contains(text, "not permitted") {
+		w.Errorf("a directory that cannot be written: %q", out)
 	}
 }
 
@@ -84,8 +117,8 @@ func TestFlightRecorder(t *testing.T) {
 	w.Ping(20)
 	burst(w, "8") // not enough
 	time.Sleep(before + 500*time.Millisecond)
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Fatalf("there are files before anything has happened (%v)\n%s", err, said())
+	if files := filesOf(w, dir); len(files) > 0 {
+		t.Fatalf("there are files before anything has happened: %v\n%s", files, said())
 	}
 	w.Ping(20)
 	burst(w, "40")
@@ -171,10 +204,18 @@ func TestNoTrigger(t *testing.T) {
 	cmd, said := recorderOf(w, "waiting for", "-w", dir, "--on", "queue r1/eth1 > 10ms", "--on", "p99 link r1-h2 > 500ms in 1s", "--on", "path change")
 	w.Ping(20)
 	w.Settled(40)
+	want := fmt.Sprintf("radar: recording in %s: another process records there", dir)
+	if claim.Holder(dir) != 0 { // the kernel does not show it everywhere
+		want += fmt.Sprintf(" (process %d)", cmd.Process.Pid)
+	}
+	if out := w.Radar(kit.ExitFailure, "record", "-w", dir, "--on", "path change"); !strings.Contains(out, want) {
+		t.Errorf("a second recorder: %q, want %q", out, want)
+	}
 	clitest.Interrupt(t, cmd)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) || !strings.Contains(said(), "radar: no condition was met, nothing was kept") {
 		t.Errorf("%v, %q", err, said())
 	}
+	cannotWrite(w, dir)
 	for want, args := range map[string][]string{
 		`--on "loss.r2 > 3 in 1s": there is no node "r2": there are h1, h2, r1`: {"--on", "loss.r2 > 3 in 1s"},
 		"--before: only with --on":       {"--before", "3s"},
@@ -284,8 +325,7 @@ func TestAttachedFlight(t *testing.T) {
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d", "--record", "run", "--on", "assert lab.yaml in 1s"}, w.Lab.AttachArgs()...)...)
 	nstest.WaitFor(t, "a recording", func() bool {
 		burst(w, "5")
-		_, err := os.Stat("run")
-		return err == nil
+		return len(filesOf(w, "run")) > 0
 	})
 	w.Radar(kit.ExitOK, "detach", "--no-drain")
 	if events := triggers(w, filepath.Join(dir, "run")); len(events) != 1 || !strings.Contains(fmt.Sprint(events[0].Fields["value"]), `"h2 is reached" (line 1) is broken: `) {

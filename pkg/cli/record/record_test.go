@@ -5,6 +5,7 @@ package record_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/recorder"
+	"github.com/vnetradar/radar/pkg/store/claim"
 )
 
 // filesOf are the finished segments of packets in a recording.
@@ -80,6 +82,52 @@ func TestRecord(t *testing.T) {
 	// It continued a recording of the same packets: each is there once.
 	if kept := w.Packets("--last", "0", "-r", all); len(kept) != 18 {
 		t.Errorf("%d packets, want 18", len(kept))
+	}
+}
+
+// While a recorder has finished nothing, no answer is empty without saying that it is at work. What a recorder that was
+// killed has not finished is named.
+func TestNothingFinished(t *testing.T) {
+	w := clitest.NewWorld(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	cmd, _ := recorderOf(w, "keeping packets", "-w", dir, "--rotate-age", "1h")
+	w.Ping(5)
+	promise := filepath.Join(w.TempDir(), "lab.yaml")
+	if err := os.WriteFile(promise, []byte("assertions: [{name: all arrive, no_loss: true}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says := func(want string) {
+		w.Helper()
+		for _, args := range [][]string{
+			{"packets"}, {"paths"}, {"latency"}, {"latency", "--series"}, {"loss"}, {"flows"}, {"throughput"}, {"trace", "--last"}, {"trace", "5f3a9c01-1"},
+			{"explain"}, {"assert", promise}, {"topo"}, {"sql", "-c", "SELECT * FROM packets"}, {"sql", "-c", "SELECT count(*) FROM packets"}, {"plot", "latency", "-o", filepath.Join(w.TempDir(), "x.svg")},
+			{"plot", "timeline", "-o", filepath.Join(w.TempDir(), "x.svg")}, {"export", "ipfix", "--file", filepath.Join(w.TempDir(), "x")}, {"packets", "-w", filepath.Join(w.TempDir(), "x.pcapng")},
+		} {
+			if stdout, stderr, _ := clitest.Radar(w.T, append(args, "-r", dir)...); !strings.Contains(stdout+stderr, want) { // assert has a column for it
+				w.Errorf("radar %v: no %q in %q and %q", args, want, stdout, stderr)
+			}
+		}
+	}
+	waits := fmt.Sprintf("a recorder (process %d) has kept nothing in %s yet", cmd.Process.Pid, dir)
+	if claim.Holder(dir) == 0 { // the kernel does not show it everywhere
+		waits = "nothing was kept in " + dir
+	}
+	says(waits)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if _, stderr, _ := clitest.Radar(w.T, "packets", "-r", dir); !strings.Contains(stderr, "nothing was kept in "+dir+": a lock alone is there") {
+		t.Errorf("of a recorder that was killed: %q", stderr)
+	}
+	left := filepath.Join(dir, "2026-01-01T00", ".packets-1.tmp") // of more packets than these
+	if err := errors.Join(os.Mkdir(filepath.Dir(left), 0o700), os.WriteFile(left, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	says("a file was not finished, and is not read: " + left)
+	if _, stderr, _ := clitest.Radar(w.T, "trace", "5f3a9c01-1", "5f3a9c01-2", "-r", dir); strings.Count(stderr, "was not finished") != 1 {
+		t.Errorf("trace of two packets: %q, want it once", stderr)
 	}
 }
 

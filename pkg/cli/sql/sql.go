@@ -266,7 +266,11 @@ func readBounded(path string) ([]byte, error) {
 // returns: whatever ends the process, nothing is left.
 func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error) {
 	if f.Given() {
-		return f.Recording(k)
+		r, err := f.Recording(k)
+		if err == nil && r.Covers().First.IsZero() { // a count of nothing is a row
+			k.Note(r.Missing())
+		}
+		return r, err
 	}
 	dir, err := os.MkdirTemp("", "radar-sql-")
 	if err != nil {
@@ -377,6 +381,7 @@ func (a *asker) whyEmpty() {
 		a.Notef("no row: there is no packet")
 		return
 	}
+	a.Note(a.recorded.Missing())
 	if a.f.Given() {
 		a.Note([]answer.Note{a.recorded.Covers()})
 		return

@@ -21,6 +21,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -62,7 +63,7 @@ func NewDiffCmd(k *kit.Kit) *cobra.Command {
   radar diff --exit-code monday tuesday || echo something changed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fault.Usage.Errorf("%d arguments: use RUN1 and RUN2", len(args))
+				return fault.Usage.Errorf("%s: use RUN1 and RUN2", words.Plural(len(args), "argument"))
 			}
 			if cmd.Flags().Changed("read") {
 				return fault.Usage.Errorf("--read: name recordings as RUN1 and RUN2")
@@ -151,9 +152,13 @@ func readRun(k *kit.Kit, ctx context.Context, s *answer.Selection, run *compare.
 	case !errors.Is(err, os.ErrNotExist):
 		return err
 	case statedir.CheckDomain(run.Name) != nil:
-		return fault.Usage.Errorf("there is no such file, and no domain can have that name")
+		return fault.Usage.Errorf("there is no such recording or file, and no domain can have that name")
 	}
-	return readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return answer.Open(run.Name, s) })
+	err = readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return answer.Open(run.Name, s) })
+	if errors.Is(err, domain.ErrNotAttached) && !errors.Is(err, domain.ErrHalfAttached) && run.Packets() == 0 {
+		return errors.New("there is no such recording or file, and no domain of that name is attached")
+	}
+	return err
 }
 
 func readSources(k *kit.Kit, ctx context.Context, s *answer.Selection, run *compare.Run, open func() (*answer.Sources, []answer.Note, error)) error {

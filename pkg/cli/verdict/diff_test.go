@@ -177,9 +177,10 @@ func testWrongRuns(w *clitest.World, good string) {
 	}{
 		{kit.ExitFailure, []string{good, bad}, "line 1201 is no record of version 1"},
 		{kit.ExitFailure, []string{good, "nothing"}, "run nothing: "},
-		{kit.ExitUsage, []string{good, "no/such/file"}, "there is no such file"},
+		{kit.ExitUsage, []string{good, "no/such/file"}, "there is no such recording or file"},
+		{kit.ExitFailure, []string{good, "aftr"}, "run aftr: there is no such recording or file, and no domain of that name is attached"},
 		{kit.ExitUsage, []string{good, good, "--dst", "10.0.0.2"}, "flags that select are for domains and recordings"},
-		{kit.ExitUsage, []string{good}, "1 arguments: use RUN1 and RUN2"},
+		{kit.ExitUsage, []string{good}, "1 argument: use RUN1 and RUN2"},
 		{kit.ExitUsage, []string{"-", "-"}, "standard input is one run only"},
 		{kit.ExitUsage, []string{good, good, "--alpha", "2"}, "--alpha 2: use a probability"},
 	} {

@@ -155,7 +155,7 @@ var wayText = map[string]string{"data": "data", "ack": "ack", "end": "receiver"}
 
 func printParts(k *kit.Kit, a *explain.Answer) error {
 	if a.RTT == nil {
-		return nil
+		return printLeftOut(k, a)
 	}
 	table := kit.NewTable(kit.Column{Title: "WAY"}, kit.Column{Title: "PART"}, kit.Column{Title: "P50", Right: true}, kit.Column{Title: "P99", Right: true},
 		kit.Column{Title: "MEAN", Right: true}, kit.Column{Title: "SHARE", Right: true})
@@ -180,7 +180,23 @@ func printParts(k *kit.Kit, a *explain.Answer) error {
 		what = "way"
 	}
 	add("", what, a.RTT, a.Mean, 1)
-	return section(k, table)
+	if err := section(k, table); err != nil {
+		return err
+	}
+	return printLeftOut(k, a)
+}
+
+// printLeftOut says how many round trips are in none of the parts.
+func printLeftOut(k *kit.Kit, a *explain.Answer) error {
+	if a.LeftOut == 0 {
+		return nil
+	}
+	above := ""
+	if a.RTT == nil {
+		above = "\nno round trip can be divided\n"
+	}
+	_, err := fmt.Fprintf(k.Out, "%s%s left out: during loss recovery, or of data that was sent twice\n", above, words.Plural(int(a.LeftOut), "round trip"))
+	return err
 }
 
 func printQueues(k *kit.Kit, a *explain.Answer) error {

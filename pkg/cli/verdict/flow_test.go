@@ -3,10 +3,13 @@
 package verdict
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -63,6 +66,28 @@ func TestLastOfFlow(t *testing.T) {
 		all.Since = time.Time{}
 		if c.within(&answer.Selection{}, all); !all.Since.IsZero() {
 			t.Errorf("without --last: since %v", all.Since)
+		}
+	}
+}
+
+// TestRoundTripsLeftOut: the answer says how many its parts do not have.
+func TestRoundTripsLeftOut(t *testing.T) {
+	some := &aggregate.Quantiles{Count: 3}
+	for _, c := range []struct {
+		answer explain.Answer
+		want   string
+	}{
+		{explain.Answer{Proto: "tcp", RTT: some}, ""},
+		{explain.Answer{Proto: "tcp", RTT: some, LeftOut: 1}, "1 round trip left out: during loss recovery, or of data that was sent twice\n"},
+		{explain.Answer{Proto: "tcp", LeftOut: 2}, "no round trip can be divided\n2 round trips left out: "},
+	} {
+		var out strings.Builder
+		k := kit.New(strings.NewReader(""), &out, &out)
+		if err := printParts(k, &c.answer); err != nil {
+			t.Error(err)
+		}
+		if k.Out.Flush(); !strings.Contains(out.String(), c.want) || c.want == "" && strings.Contains(out.String(), "left out") {
+			t.Errorf("%+v: printed %q, want %q", c.answer, out.String(), c.want)
 		}
 	}
 }

@@ -39,8 +39,26 @@ func Make(path string) error {
 		if try < 3 && errors.Is(err, fs.ErrNotExist) {
 			continue // somebody removes it: radar detach, of the last domain
 		}
-		return err
+		return own(err)
 	}
+}
+
+// ownError is an error of Make or Check.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ownError{err}
+}
+
+// IsOwn says whether err is of Make or Check. The path that it names may be one above the directory, or where a link leads.
+func IsOwn(err error) bool {
+	_, is := errors.AsType[ownError](err)
+	return is
 }
 
 func tryMake(path string) error {
@@ -172,9 +190,9 @@ func TryLock(path string, flags int) (fd int, err error) {
 func Check(path string) error {
 	path, err := follow(path, false)
 	if err != nil {
-		return err
+		return own(err)
 	}
-	return checkLast(path)
+	return own(checkLast(path))
 }
 
 // checkLast is Check of a directory below others that follow has checked.

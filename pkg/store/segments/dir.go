@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
@@ -31,6 +32,7 @@ type Dir struct {
 	scope    *scope
 	events   []Event // of HoldEvents
 	held     bool    // events are there
+	unread   Unfinished
 	mu       sync.Mutex
 	damage   []Damage
 }
@@ -77,6 +79,7 @@ func Open(dir string) (*Dir, error) {
 		}
 		return d, nil
 	}
+	unread := findUnfinished(dir) // before: what is finished meanwhile is read
 	for range 1000 {
 		names, err := listStable(dir)
 		if err != nil {
@@ -89,9 +92,32 @@ func Open(dir string) (*Dir, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
 		}
+		unread.Nothing = unread.Nothing && len(names) == 0
+		d.unread = unread
 		return d, nil
 	}
 	return nil, fmt.Errorf("recording: %s: its files change faster than they can be opened", dir)
+}
+
+// Unfinished is what is not read, because it was not finished.
+func (d *Dir) Unfinished() Unfinished { return d.unread }
+
+// Unfinished is what a recording has that is not read, as it was when the recording was opened.
+type Unfinished struct {
+	PID     int      // of who records there; 0: nobody, as far as can be seen
+	Files   []string // below the directory, that are not finished
+	Nothing bool     // there was a recorder, and no file: neither one that is finished, nor another
+}
+
+// findUnfinished looks for it.
+func findUnfinished(dir string) Unfinished {
+	u := Unfinished{PID: claim.Holder(dir), Nothing: claim.HoldsNothing(dir)}
+	_ = eachUnfinished(dir, func(name string) error {
+		u.Files = append(u.Files, name)
+		return nil
+	})
+	u.Nothing = u.Nothing || u.PID != 0 && len(u.Files) == 0
+	return u
 }
 
 // openFiles opens files below a directory. The error is that of the system; damage is kept.

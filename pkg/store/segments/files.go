@@ -41,24 +41,6 @@ var (
 // folderOf is the folder of what begins at a time.
 func folderOf(ns int64) string { return time.Unix(0, ns).UTC().Format(folderLayout) }
 
-// makeDir makes the directory of a recording, which only its owner may look into.
-func makeDir(dir string) error {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	if root := statedir.Root(); abs == root || strings.HasPrefix(abs, root+"/") {
-		return statedir.Make(abs)
-	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return err
-	}
-	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return fmt.Errorf("%s is no directory", dir)
-	}
-	return nil
-}
-
 // syncDir makes names in a directory last.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)

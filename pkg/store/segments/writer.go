@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
@@ -38,9 +38,6 @@ const (
 	defaultBytes = 64 << 20
 	defaultAge   = 10 * time.Second
 )
-
-// ErrInUse says that another process records into the directory.
-var ErrInUse = errors.New("another process records there")
 
 // ErrClosed says that the recording was closed.
 var ErrClosed = errors.New("the recording is closed")
@@ -79,31 +76,33 @@ type job struct {
 	done   chan error // nil: nobody waits
 }
 
-// Create begins a recording in a directory, or continues the one that is there. ErrInUse says that
+// Create begins a recording in a directory, or continues the one that is there. claim.ErrInUse says that
 // another process does.
 func Create(dir string, m Meta, o Options) (*Writer, error) {
+	d, err := claim.Take(dir)
+	if err != nil {
+		return nil, err
+	}
+	w, err := CreateIn(d, m, o)
+	if err != nil {
+		d.Release()
+	}
+	return w, err
+}
+
+// CreateIn is Create in a directory that is claimed. The claim is the writer's then.
+func CreateIn(d *claim.Dir, m Meta, o Options) (*Writer, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultBytes
 	}
 	if o.MaxAge <= 0 {
 		o.MaxAge = defaultAge
 	}
-	if err := makeDir(dir); err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
-	}
-	lock, err := statedir.TryLock(filepath.Join(dir, statedir.LockFile), unix.O_RDWR|unix.O_CREAT)
-	if errors.Is(err, statedir.ErrLocked) {
-		return nil, fmt.Errorf("recording in %s: %w", dir, ErrInUse)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
-	}
-	w := &Writer{dir: dir, meta: m, o: o, lock: lock, free: make(chan *batch, batches), jobs: make(chan job, 4*batches)}
+	w := &Writer{dir: d.Path, meta: m, o: o, lock: d.Lock, free: make(chan *batch, batches), jobs: make(chan job, 4*batches)}
 	if o.Once {
 		w.once = fmt.Sprintf("%016x", rand.Uint64())
 	}
 	if err := w.start(); err != nil {
-		unix.Close(lock)
 		return nil, fmt.Errorf("recording: %w", err)
 	}
 	return w, nil
@@ -129,9 +128,19 @@ func (w *Writer) start() error {
 	return nil
 }
 
-// removeUnfinished removes what a process that was killed has left: names that newSegment gives, in folders of
-// hours. Other files are not the recording's.
+// removeUnfinished removes what a process that was killed has left.
 func removeUnfinished(dir string) error {
+	return eachUnfinished(dir, func(name string) error {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// eachUnfinished calls fn for files with names that newSegment gives, in folders of hours. Other files are not the
+// recording's.
+func eachUnfinished(dir string, fn func(name string) error) error {
 	folders, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -148,7 +157,7 @@ func removeUnfinished(dir string) error {
 			if !f.Type().IsRegular() || !unfinishedName.MatchString(f.Name()) {
 				continue
 			}
-			if err := os.Remove(filepath.Join(dir, folder.Name(), f.Name())); err != nil && !os.IsNotExist(err) {
+			if err := fn(filepath.Join(folder.Name(), f.Name())); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/store/claim"
 )
 
 // childOf names the directory of a test that runs in a process of its own.
@@ -209,11 +211,54 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
+// What is not finished is named, and who records.
+func TestNotRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	notRead := func() Unfinished {
+		d, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		return d.Unfinished()
+	}
+	w := create(t, dir, quiet)
+	self := claim.Holder(dir) // 0: the kernel does not show it everywhere
+	if u := notRead(); u.PID != self || self != 0 && self != os.Getpid() || len(u.Files) > 0 || !u.Nothing {
+		t.Errorf("while it is recorded: %+v", u)
+	}
+	if err := w.Add(simple(1), &testScope{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if u := notRead(); u.PID != 0 || len(u.Files) > 0 || u.Nothing {
+		t.Errorf("of a whole recording: %+v", u)
+	}
+	left := filepath.Join(folderOf(0), "."+kindPackets+"-1"+unfinished)
+	if err := os.WriteFile(filepath.Join(dir, left), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if u := notRead(); u.PID != 0 || !slices.Equal(u.Files, []string{left}) || u.Nothing {
+		t.Errorf("of one that was killed: %+v, want %s", u, left)
+	}
+	dir = filepath.Join(dir, "flight")
+	d, err := claim.Take(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(d.Lock)
+	if u := notRead(); u.PID != 0 || len(u.Files) > 0 || !u.Nothing {
+		t.Errorf("of one that was killed before it kept anything: %+v", u)
+	}
+}
+
 // TestOneWriter: a second writer is refused, and one behind it is not; a directory is private.
 func TestOneWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	w := create(t, dir, quiet)
-	if _, err := Create(dir, testMeta(), quiet); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), dir) {
+	if _, err := Create(dir, testMeta(), quiet); !errors.Is(err, claim.ErrInUse) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second writer: %v", err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {

@@ -74,8 +74,7 @@ func (s *Sender) Send(b []byte) {
 	err := s.write(b)
 	for errors.Is(err, unix.ECONNREFUSED) {
 		// The answer to an earlier one (at most one waits for each): this one has not been sent yet.
-		s.counts.Refused++
-		s.counts.LastRefused = time.Now().UnixNano()
+		s.refused()
 		err = s.write(b)
 	}
 	if err == nil {
@@ -87,6 +86,48 @@ func (s *Sender) Send(b []byte) {
 		s.counts.Errors = make(map[string]uint64)
 	}
 	s.counts.Errors[err.Error()]++
+}
+
+// LookForRefusal counts an answer that has come that nobody listens there, and reports whether there was one.
+func (s *Sender) LookForRefusal() bool {
+	pending := 0
+	err := s.raw.Control(func(fd uintptr) { pending, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR) })
+	if err != nil || unix.Errno(pending) != unix.ECONNREFUSED {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused()
+	return true
+}
+
+// AwaitRefusal is LookForRefusal that waits for the answer.
+func (s *Sender) AwaitRefusal(until time.Time) bool {
+	if s.LookForRefusal() { // when it is late, Read does not look
+		return true
+	}
+	if s.conn.SetReadDeadline(until) != nil {
+		return false
+	}
+	for {
+		_, err := s.conn.Read(make([]byte, 1))
+		if err == nil {
+			continue // nobody who collects says anything
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			return false
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refused()
+		return true
+	}
+}
+
+// refused counts such an answer.
+func (s *Sender) refused() {
+	s.counts.Refused++
+	s.counts.LastRefused = time.Now().UnixNano()
 }
 
 // write does not wait: what a full socket does not take fails (EAGAIN).

@@ -172,7 +172,7 @@ func TestLab(t *testing.T) {
 	if got := LabHere(t.Context(), dir); got != name {
 		t.Errorf("the lab here is %q, want %q", got, name)
 	}
-	refused(t, "lab:no"+name, "not running")
+	refused(t, "lab:no"+name, "no such lab runs")
 	if _, err := LabSelector(t.Context(), t.TempDir()); !errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), name) {
 		t.Errorf("a folder that is no lab: %v; want the labs that run", err)
 	}
