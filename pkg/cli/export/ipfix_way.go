@@ -179,7 +179,8 @@ func (w *udpWay) send(b []byte, flows int) {
 // lookForRefusal counts flow records of messages that were refused as lost. The answer does not say which message it is
 // to: most likely the last one.
 func (w *udpWay) lookForRefusal() {
-	n := w.Counts().Refused
+	c := w.Counts()
+	n := c.Refused + c.Late
 	if n == w.refused {
 		return
 	}
@@ -195,16 +196,18 @@ const (
 )
 
 // nobody says whether nothing tells that anybody has listened: the first message was refused, and so was one of the last.
-func (w *udpWay) nobody() bool { return w.first && w.sentAt.Sub(w.refusedAt) < answerEvery }
+func (w *udpWay) nobody() bool {
+	return w.first && w.Counts().Late == 0 && w.sentAt.Sub(w.refusedAt) < answerEvery
+}
 
 // failure is also that all messages were refused. Of a collector that has taken messages no answer comes: it is waited
 // for only where some have come.
 func (w *udpWay) failure() error {
 	end := time.Now()
-	if w.Counts().Refused > 0 {
+	if c := w.Counts(); c.Refused+c.Late > 0 {
 		end = end.Add(answerWithin)
 	}
-	for c := w.Counts(); c.Refused < c.Sent && w.AwaitRefusal(end); c = w.Counts() {
+	for c := w.Counts(); c.Refused+c.Late < c.Sent && w.AwaitRefusal(end); c = w.Counts() {
 		w.lookForRefusal()
 	}
 	if w.nobody() {
@@ -219,7 +222,8 @@ func (w *udpWay) counts() *wayCounts {
 	if w.nobody() { // answers are limited in rate
 		refused = c.Sent
 	}
-	all := &wayCounts{To: w.name, Sent: c.Sent - refused, SentFlows: w.flows, Lost: c.Failed + refused, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
+	late := min(c.Late, c.Sent-refused)
+	all := &wayCounts{To: w.name, Sent: c.Sent - refused - late, SentFlows: w.flows, Lost: c.Failed + refused + late, LostFlows: w.lost, Refused: c.Refused, Errors: c.Errors}
 	if all.Sent == 0 { // several answers may have come to one message's records
 		all.SentFlows, all.LostFlows = 0, w.flows+w.lost
 	}

@@ -241,35 +241,61 @@ func TestNobodyListens(t *testing.T) {
 }
 
 // A host answers another network namespace only so often. What nobody has taken is lost all the same; where a collector
-// has come meanwhile, no answer comes either.
-func TestAnswersLimited(t *testing.T) {
+// twoHosts are a, 10.9.0.1, and b, 10.9.0.2, on one link.
+func twoHosts(t *testing.T) *nstest.Net {
 	n := nstest.New(t, "a", "b")
 	n.Veth("a", "e0", "b", "e0")
-	n.Up("a", "e0")
-	n.Up("b", "e0")
-	n.Address("a", "e0", "10.9.0.1/24")
-	n.Address("b", "e0", "10.9.0.2/24")
-	address := netip.MustParseAddrPort("10.9.0.2:4739")
-	in := func(node string, f func() error) {
-		spec, err := topo.ParseSpec(n.Spec(node))
+	for name, address := range map[string]string{"a": "10.9.0.1/24", "b": "10.9.0.2/24"} {
+		n.Up(name, "e0")
+		n.Address(name, "e0", address)
+	}
+	return n
+}
+
+func inside(t *testing.T, n *nstest.Net, node string, f func() error) {
+	t.Helper()
+	spec, err := topo.ParseSpec(n.Spec(node))
+	if err == nil {
+		err = spec.Do(f)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openUDP opens a way to a collector from a.
+func openUDP(t *testing.T, n *nstest.Net, to netip.AddrPort) (w *udpWay) {
+	t.Helper()
+	inside(t, n, "a", func() error {
+		opened, err := newUDPWay("c", to, 0)
 		if err == nil {
-			err = spec.Do(f)
+			w = opened.(*udpWay)
+			t.Cleanup(func() { _ = w.close(true) })
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		return err
+	})
+	return w
+}
+
+// A firewall's answer is an error of the message, and not lost itself.
+func TestProhibited(t *testing.T) {
+	n := twoHosts(t)
+	n.Run("b", "nft", "add table ip t; add chain ip t c { type filter hook input priority 0; }; add rule ip t c udp dport 4739 reject with icmp admin-prohibited")
+	w := openUDP(t, n, netip.MustParseAddrPort("10.9.0.2:4739"))
+	w.send([]byte("message"), 2)
+	if err := w.failure(); err == nil || !strings.Contains(err.Error(), "took no flow record") {
+		t.Error(err)
 	}
-	open := func() (w *udpWay) {
-		in("a", func() error {
-			opened, err := newUDPWay("c", address, 0)
-			if err == nil {
-				w = opened.(*udpWay)
-				t.Cleanup(func() { _ = w.close(true) })
-			}
-			return err
-		})
-		return w
+	if c := w.counts(); c.Refused != 0 || c.Sent+c.SentFlows != 0 || c.Lost != 1 || c.LostFlows != 2 || !strings.Contains(c.line(), "1 message with 2 flow records lost (no route to host 1)") {
+		t.Errorf("%+v", c)
 	}
+}
+
+// has come meanwhile, no answer comes either.
+func TestAnswersLimited(t *testing.T) {
+	n := twoHosts(t)
+	address := netip.MustParseAddrPort("10.9.0.2:4739")
+	open := func() *udpWay { return openUDP(t, n, address) }
 	const messages = 50
 	w := open()
 	for range messages {
@@ -285,7 +311,7 @@ func TestAnswersLimited(t *testing.T) {
 	w = open()
 	w.send([]byte("refused"), 1)
 	var conn net.PacketConn
-	in("b", func() (err error) {
+	inside(t, n, "b", func() (err error) {
 		conn, err = net.ListenPacket("udp", address.String())
 		return err
 	})

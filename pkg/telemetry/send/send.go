@@ -21,6 +21,7 @@ type Counts struct {
 	Sent    uint64            `json:"sent"`    // the kernel took them
 	Refused uint64            `json:"refused"` // answers that nobody listens there
 	Failed  uint64            `json:"failed"`  // the kernel did not take them
+	Late    uint64            `json:"-"`       // other answers that one has not arrived, as a firewall gives; in Errors, too
 	Errors  map[string]uint64 `json:"errors,omitempty"`
 	// LastRefused is when the last such answer came, Unix ns; 0: none has.
 	LastRefused int64 `json:"-"`
@@ -82,22 +83,26 @@ func (s *Sender) Send(b []byte) {
 		return
 	}
 	s.counts.Failed++
+	s.failed(err)
+}
+
+// failed counts an error by its text.
+func (s *Sender) failed(err error) {
 	if s.counts.Errors == nil {
 		s.counts.Errors = make(map[string]uint64)
 	}
 	s.counts.Errors[err.Error()]++
 }
 
-// LookForRefusal counts an answer that has come that nobody listens there, and reports whether there was one.
+// LookForRefusal counts an answer that has come that a datagram has not arrived, and reports whether there was one. Most
+// say that nobody listens there.
 func (s *Sender) LookForRefusal() bool {
 	pending := 0
 	err := s.raw.Control(func(fd uintptr) { pending, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR) })
-	if err != nil || unix.Errno(pending) != unix.ECONNREFUSED {
+	if err != nil || pending == 0 {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused()
+	s.answered(unix.Errno(pending))
 	return true
 }
 
@@ -111,17 +116,28 @@ func (s *Sender) AwaitRefusal(until time.Time) bool {
 	}
 	for {
 		_, err := s.conn.Read(make([]byte, 1))
-		if err == nil {
-			continue // nobody who collects says anything
-		}
-		if !errors.Is(err, unix.ECONNREFUSED) {
+		var answer unix.Errno
+		switch {
+		case err == nil: // nobody who collects says anything
+		case errors.As(err, &answer):
+			s.answered(answer)
+			return true
+		default:
 			return false
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.refused()
-		return true
 	}
+}
+
+// answered counts an answer to a datagram that went.
+func (s *Sender) answered(err unix.Errno) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == unix.ECONNREFUSED {
+		s.refused()
+		return
+	}
+	s.counts.Late++
+	s.failed(err)
 }
 
 // refused counts such an answer.
