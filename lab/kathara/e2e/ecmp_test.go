@@ -173,12 +173,16 @@ func sendUDP(t *testing.T, fd int, to netip.AddrPort) {
 func recordedPaths(t *testing.T, all []record.Record) flowPaths {
 	t.Helper()
 	w := make(flowPaths)
+	newest := int64(0)
+	for _, r := range all {
+		newest = max(newest, r.TNs)
+	}
 	for _, r := range all {
 		if r.Proto != "udp" && r.Proto != "tcp" {
 			continue
 		}
 		if r.State != record.Delivered {
-			t.Errorf("packet %s of %s:%d: %s", r.ID, r.Src, *r.Sport, r.State)
+			t.Errorf("packet %s of %s:%d: %s %+v, sent %d ns before the newest", r.ID, r.Src, *r.Sport, r.State, r.Loss, newest-r.TNs)
 		}
 		src := netip.AddrPortFrom(netip.MustParseAddr(r.Src), uint16(*r.Sport))
 		dst := netip.AddrPortFrom(netip.MustParseAddr(r.Dst), uint16(*r.Dport))
