@@ -269,7 +269,8 @@ func (w *world) left() {
 	w.Helper()
 	for _, path := range []string{filepath.Join("/sys/fs/bpf/radar/int", w.domain), filepath.Join(w.state, "int")} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-			w.Errorf("%s is left (%v)", path, err)
+			left, _ := filepath.Glob(filepath.Join(path, "*", "*"))
+			w.Errorf("%s is left (%v): %v", path, err, left)
 		}
 	}
 	for _, name := range names {

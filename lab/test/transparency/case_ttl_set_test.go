@@ -94,7 +94,7 @@ func setOnBridge(name, shows string, rules func(w *World)) Case {
 				w.Addresses(h, "a0", fmt.Sprintf("fd00:1::%d/64", i+1))
 				w.Listen(h, "[::]:7")
 				// What the bridge has learned would depend on when the node first says something.
-				w.Run("a", "bridge", "fdb", "add", mac(h, "a0").String(), "dev", "to-"+h, "master", "static")
+				w.Run("a", "bridge", "fdb", "replace", mac(h, "a0").String(), "dev", "to-"+h, "master", "static")
 			}
 			oneReport(w, "h1", "h2", "h3", "out")
 			rules(w)

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
 
@@ -197,11 +198,16 @@ func undo(next, was *Domain) error {
 	return errors.Join(append(errs, err, was.save())...)
 }
 
-// removeState removes what lies in the state directory of a domain that is gone.
+// removeState removes what lies in the state directory of a domain that is gone, and temporary files that a process has
+// left which was killed. The lock goes last: who waits for it begins anew then.
 func removeState(name string) {
-	for _, base := range []string{"domain.json", "agent.json", "agent.log", "agent.lock", "agent.pid", "lock"} {
-		_ = os.Remove(file(name, base))
+	entries, _ := os.ReadDir(Dir(name))
+	for _, e := range entries {
+		if e.Name() != statedir.LockFile {
+			_ = os.Remove(file(name, e.Name()))
+		}
 	}
+	_ = os.Remove(file(name, statedir.LockFile))
 	_ = os.Remove(Dir(name))
 	_ = os.Remove(parentDir(name))
 }
