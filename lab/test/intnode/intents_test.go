@@ -3,6 +3,7 @@
 package intnode
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // managed is a world of which intents are to say what is observed.
@@ -376,6 +378,10 @@ func TestKilledService(t *testing.T) {
 	}
 	w.radar("int", "config", "set", "--mark", "dscp=0x17/0x3f")
 	w.holds()
+	description, err := os.ReadFile(filepath.Join(w.state, "int", w.domain, "domain.json"))
+	if tcx := bytes.Contains(description, []byte(`"hook": "tcx"`)); err != nil || tcx == kernel.Older(kernel.Release(), 6, 6) {
+		t.Errorf("attached by another hook than other domains: %s, %v", description, err)
+	}
 	if in, out := w.sent(middle, at[1], 5999, 20); in != 20 || out != 0 {
 		t.Errorf("in the end %d packets of 20 bear INT, and %d at h2", in, out)
 	}

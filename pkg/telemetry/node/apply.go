@@ -326,6 +326,9 @@ func (a *applier) port(n *Node, p *Port, progs *programs) error {
 		var err error
 		switch {
 		case !stands:
+			if a.d.Hook == hook.ByTCX { // a process that was killed as it took the program off has left the pin
+				_ = hook.Detach(at.Pin)
+			}
 			err = at.Attach(s.of(progs))
 		case a.reload[n.Index]:
 			err = at.Update(s.of(progs))

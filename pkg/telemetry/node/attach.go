@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
 
@@ -82,6 +84,9 @@ func attach(ctx context.Context, req Request, was *Domain) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{Domain: next, New: was == nil, Warnings: probe().lacks()}
+	if err := next.claimQdiscs(); err != nil {
+		return nil, err
+	}
 	// From here on a crash leaves what the description tells how to take off.
 	if err := next.save(); err != nil {
 		return nil, err
@@ -98,6 +103,46 @@ func attach(ctx context.Context, req Request, was *Domain) (*Result, error) {
 	}
 	r.Warnings = append(r.Warnings, warnings...)
 	return r, nil
+}
+
+// claimQdiscs notes which clsact qdiscs will be ours, before they are made: nobody can tell whose one is that has no filter.
+func (d *Domain) claimQdiscs() error {
+	if d.Hook != hook.ByClsact {
+		return nil
+	}
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		list, err := Interfaces(n.Place)
+		if gone(err) {
+			continue
+		}
+		if err == nil {
+			err = n.Do(func() error { return n.claimQdiscs(list) })
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) claimQdiscs(list []Interface) error {
+	for i := range n.Ports {
+		p := &n.Ports[i]
+		found := named(list, p.Name)
+		if found == nil || p.OwnQdisc && found.Ifindex == p.Ifindex {
+			continue
+		}
+		lacks, err := hook.LacksClsact(found.Ifindex)
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", n.Name, p.Name, loader.QdiscError(err))
+		}
+		if lacks {
+			p.Ifindex, p.OwnQdisc = found.Ifindex, true
+			p.Switched = slices.DeleteFunc(p.Switched, func(s Switched) bool { return s.Place.Inum == n.Inum && s.Name == p.Name })
+		}
+	}
+	return nil
 }
 
 // checkStays refuses a domain that another process takes off.

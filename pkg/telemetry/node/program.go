@@ -58,6 +58,9 @@ func checkKernel(want string) (by string, err error) {
 	if kernel.LacksRights() {
 		return "", fault.Unsupported.Errorf("%s", kernel.MissingRights())
 	}
+	if want == "" { // intents do not say
+		want = loader.HookAuto
+	}
 	return loader.ChooseHook(want, hook.Probe(), release)
 }
 
