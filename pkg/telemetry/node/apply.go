@@ -190,14 +190,25 @@ func (a *applier) node(n *Node) error {
 
 // interfaces are those of a node, which are asked for once.
 func (a *applier) interfaces(n *Node) ([]Interface, error) {
-	if list, ok := a.links[n.Inum]; ok {
+	return interfacesOf(n, a.links)
+}
+
+// interfacesOf reads the interfaces of a node, once for each namespace.
+func interfacesOf(n *Node, links map[uint32][]Interface) ([]Interface, error) {
+	if list, ok := links[n.Inum]; ok {
 		return list, nil
 	}
 	list, err := Interfaces(n.Place)
 	if err == nil {
-		a.links[n.Inum] = list
+		links[n.Inum] = list
 	}
 	return list, err
+}
+
+// isNow notes that the port is another interface than before: nothing at that is ours.
+func (n *Node) isNow(p *Port, ifindex int) {
+	p.Ifindex, p.OwnQdisc = ifindex, false
+	p.Switched = slices.DeleteFunc(p.Switched, func(s Switched) bool { return s.Place.Inum == n.Inum && s.Name == p.Name })
 }
 
 // find looks for the node's ports by name. It takes off what is pinned for interfaces that are gone or have
@@ -216,10 +227,11 @@ func (a *applier) find(n *Node, list []Interface) {
 			}
 		}
 		p.Gone = found == nil
-		p.OwnQdisc, p.Switched = false, slices.DeleteFunc(p.Switched, func(s Switched) bool { return s.Place.Inum == n.Inum && s.Name == p.Name })
+		index := p.Ifindex
 		if found != nil {
-			p.Ifindex = found.Ifindex
+			index = found.Ifindex
 		}
+		n.isNow(p, index)
 	}
 }
 

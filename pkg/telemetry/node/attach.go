@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/fault"
@@ -84,7 +83,7 @@ func attach(ctx context.Context, req Request, was *Domain) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{Domain: next, New: was == nil, Warnings: probe().lacks()}
-	if err := next.claimQdiscs(); err != nil {
+	if err := next.claimQdiscs(m.links); err != nil {
 		return nil, err
 	}
 	// From here on a crash leaves what the description tells how to take off.
@@ -106,16 +105,13 @@ func attach(ctx context.Context, req Request, was *Domain) (*Result, error) {
 }
 
 // claimQdiscs notes which clsact qdiscs will be ours, before they are made: nobody can tell whose one is that has no filter.
-func (d *Domain) claimQdiscs() error {
+func (d *Domain) claimQdiscs(links map[uint32][]Interface) error {
 	if d.Hook != hook.ByClsact {
 		return nil
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		list, err := Interfaces(n.Place)
-		if gone(err) {
-			continue
-		}
+		list, err := interfacesOf(n, links)
 		if err == nil {
 			err = n.Do(func() error { return n.claimQdiscs(list) })
 		}
@@ -138,8 +134,10 @@ func (n *Node) claimQdiscs(list []Interface) error {
 			return fmt.Errorf("%s/%s: %w", n.Name, p.Name, loader.QdiscError(err))
 		}
 		if lacks {
-			p.Ifindex, p.OwnQdisc = found.Ifindex, true
-			p.Switched = slices.DeleteFunc(p.Switched, func(s Switched) bool { return s.Place.Inum == n.Inum && s.Name == p.Name })
+			if found.Ifindex != p.Ifindex {
+				n.isNow(p, found.Ifindex)
+			}
+			p.OwnQdisc = true
 		}
 	}
 	return nil
