@@ -165,19 +165,19 @@ func (i *Interface) about() *InterfaceInfo {
 func (i *Interface) Receive() (Packet, error) {
 	for {
 		p, err := i.next()
-		down := errors.Is(err, unix.ENETDOWN) || errors.Is(err, os.ErrDeadlineExceeded)
-		if down {
-			err = i.look()
-		}
 		switch {
-		case err != nil && i.closed.Load():
-			return Packet{}, net.ErrClosed
-		case down && err == nil:
-			continue
-		case down:
-			return Packet{}, err
+		case errors.Is(err, unix.ENETDOWN), errors.Is(err, os.ErrDeadlineExceeded):
+			if err = i.look(); err == nil {
+				continue
+			}
 		case err != nil:
-			return Packet{}, fmt.Errorf("receive reports at interface %s: %w", i.name, err)
+			err = fmt.Errorf("receive reports at interface %s: %w", i.name, err)
+		}
+		if err != nil && i.closed.Load() {
+			err = net.ErrClosed
+		}
+		if err != nil {
+			return Packet{}, err
 		}
 		port, _, err := p.UDP()
 		if errors.Is(err, ErrPart) { // it cannot be read, as in a capture file
