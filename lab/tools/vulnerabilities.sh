@@ -22,7 +22,7 @@ unseen() {
 }
 
 # Before govulncheck is built, and looks at the whole program: that takes minutes.
-curl -fsSL --max-time 60 -o /dev/null "$database/index/db.json" 2>/dev/null || unseen "fetching vulnerabilities: $database cannot be reached"
+! command -v curl >/dev/null || curl -fsSL --max-time 60 -o /dev/null "$database/index/db.json" 2>/dev/null || unseen "fetching vulnerabilities: $database cannot be reached"
 if [ ! -x "$bin/govulncheck" ]; then
 	out=$(GOBIN=$bin go install "golang.org/x/vuln/cmd/govulncheck@$version" 2>&1) || unseen "govulncheck cannot be fetched: ${out##*$'\n'}"
 fi

@@ -240,7 +240,6 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A host answers another network namespace only so often. What nobody has taken is lost all the same; where a collector
 // twoHosts are a, 10.9.0.1, and b, 10.9.0.2, on one link.
 func twoHosts(t *testing.T) *nstest.Net {
 	n := nstest.New(t, "a", "b")
@@ -291,6 +290,7 @@ func TestProhibited(t *testing.T) {
 	}
 }
 
+// A host answers another network namespace only so often. What nobody has taken is lost all the same; where a collector
 // has come meanwhile, no answer comes either.
 func TestAnswersLimited(t *testing.T) {
 	n := twoHosts(t)
