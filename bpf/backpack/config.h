@@ -14,6 +14,8 @@ const volatile __u32 cfg_cells = RDR_CELLS(RDR_MAX_SLOT_LINES);
 const volatile __u32 cfg_block = 64;
 /* Longest train that is measured. */
 const volatile __u32 cfg_max_segs = RDR_MAX_SEGS;
+/* Packets that GRO may have joined to one skb. */
+const volatile __u32 cfg_max_run = RDR_MAX_RUN;
 
 /* A slot in flight and younger than this is never reused, and a packet whose
  * slot is older is not ours. */
@@ -57,6 +59,7 @@ const volatile __u8 cfg_watch = 0;
 /* What the kernel offers. */
 const volatile __u8 cfg_has_reason = 0; /* kfree_skb has a drop reason (5.17) */
 const volatile __u8 cfg_has_coarse = 0; /* bpf_ktime_get_coarse_ns (5.11) */
+const volatile __u8 cfg_iterators = 0;	/* bpf_iter_num_new and its like (6.4), loop.h */
 /* Bits of struct sk_buff, as byte << 8 | mask: redirected, tc_skip_classify. 0: not known. */
 const volatile __u32 cfg_skb_redirected = 0;
 const volatile __u32 cfg_skb_again = 0;

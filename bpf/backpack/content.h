@@ -25,26 +25,33 @@ static __always_inline bool is_like(const struct rdr_slot *s, __u64 tags, __u32 
 	       (s->segs > 1 || (s->tag == (__u32)tags && s->tag2 == tags >> 32));
 }
 
+/* One step of slot_by_content(): 1 + index if such a packet is there, else 0. */
+GLOBAL __u64 like_at(__u32 index, __u64 tags, __u32 proto, __u32 flow)
+{
+	struct rdr_slot *s;
+
+	if (index >= cfg_slots)
+		return 0;
+	fill_if_member(index);
+	s = slot_at(index);
+	return s && is_like(s, tags, proto, flow) ? 1ULL + index : 0;
+}
+
 /* The index of the only slot of such a packet with that ID, else NO_INDEX. id_proto: ID:16 |
  * protocol:8. */
 GLOBAL __u32 slot_by_content(__u32 id_proto, __u64 tags, __u32 flow)
 {
-	__u32 index, found = NO_INDEX;
-	struct rdr_slot *s;
+	__u64 found = 0, one;
+	__u32 k;
 
-	for (__u32 k = 0; k < MAX_UPPER; k++) {
-		index = bpf_ntohs(id_proto) | k << 16;
-		if (index >= cfg_slots)
-			break;
-		fill_if_member(index);
-		s = slot_at(index);
-		if (!s || !is_like(s, tags, id_proto >> 16, flow))
-			continue;
-		if (found != NO_INDEX)
+	/* 2^16 slots have different IDs. */
+	for (k = 0; k < MAX_UPPER && k <= (cfg_slots - 1) >> 16; k++) {
+		one = like_at(bpf_ntohs(id_proto) | k << 16, tags, id_proto >> 16 & 0xff, flow);
+		if (one && found)
 			return NO_INDEX;
-		found = index;
+		found += one;
 	}
-	return found;
+	return found ? found - 1 : NO_INDEX;
 }
 
 /* find_by_bits() of a packet whose bits should be those of index; else NO_INDEX. size: as in

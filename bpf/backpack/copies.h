@@ -76,7 +76,7 @@ GLOBAL int settle_copies(__u32 index)
 
 	if (!s || !cfg_mark_mask || s->cut & RDR_CUT || s->state & RDR_ST_FULL || is_log_short(s))
 		return 0;
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_for_copy(index, scan);
 	if ((scan >> 8 & 0xff) == 128 && s->cut & RDR_COPIES)
 		flip_copies(s);

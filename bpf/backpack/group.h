@@ -94,20 +94,19 @@ GLOBAL int grow_tree(__u32 index, __u32 n, __u32 bits, __u32 id_rule)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	union rdr_bits b = { .word = bits };
+	__u32 k;
 
 	if (!s)
 		return 0;
 	if (!is_whole(s, n)) {
-		for (__u32 k = 0; k < RDR_MAX_RUN && k < n; k++)
-			grow_part(index + k, k, bits, id_rule);
+		FOR_RANGE(k, 0, n, cfg_max_run, { grow_part(index + k, k, bits, id_rule); });
 		return 0;
 	}
 	set_slot_bits(s, b);
 	grow_member(index);
 	if (!has_members(s))
 		return 0;
-	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++)
-		grow_member(index + k);
+	FOR_RANGE(k, 1, n, cfg_max_segs, { grow_member(index + k); });
 	return 0;
 }
 

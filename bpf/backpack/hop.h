@@ -318,12 +318,12 @@ GLOBAL int note_run6(struct __sk_buff *skb, __u32 index, __u32 n_l3, __u64 ports
 	__u32 l3 = n_l3 & ~0xffff, n = n_l3 & 0xffff;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	bool part = !(ports_port & RUN_IS_WHOLE);
+	__u32 k;
 
 	note_one6(skb, index, l3, ports_port, now);
 	if (!s || !(part || has_members(s)))
 		return 0;
-	for (__u32 k = 1; k < RDR_MAX_RUN && k < n; k++)
-		note_one6(skb, index + k, k | l3, ports_port, now);
+	FOR_RANGE(k, 1, n, cfg_max_run, { note_one6(skb, index + k, k | l3, ports_port, now); });
 	return 0;
 }
 

@@ -148,13 +148,16 @@ static __always_inline __u64 nth_key_rest(__u64 rest, __u32 k)
 GLOBAL int put_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 {
 	int err = PUT_OK;
+	__u32 k;
 
-	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n && !err; k++) {
+	FOR_RANGE(k, 0, n, cfg_max_segs, {
 		/* Once for a train: then all its members are filled. */
 		if (position_at(pos + k) != pos + k)
 			fill_train_at(pos + k);
 		err = put_key(addrs, nth_key_rest(rest, k), pos + k);
-	}
+		if (err)
+			break;
+	});
 	return err;
 }
 
@@ -177,8 +180,9 @@ GLOBAL int delete_key(__u64 addrs, __u64 rest, __u64 pos)
 
 GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 {
-	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
-		delete_key(addrs, nth_key_rest(rest, k), pos + k);
+	__u32 k;
+
+	FOR_RANGE(k, 0, n, cfg_max_segs, { delete_key(addrs, nth_key_rest(rest, k), pos + k); });
 	return 0;
 }
 

@@ -41,7 +41,7 @@ GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
 		return false;
 	if (s->seg && !s->nev)
 		index -= s->seg; /* its head has the events */
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_for_namespace(index, scan, inum, iif);
 	return scan & WAS_IN;
 }
@@ -116,7 +116,7 @@ GLOBAL __u32 look_at_place(__u32 index, __u32 port, __u32 inum)
 		return AT_RECEIVER;
 	if (s->seg && !s->nev)
 		index -= s->seg; /* its head has the events */
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_for_place(index, scan, port, inum);
 	return scan >> 8 & 0xff;
 }
@@ -172,8 +172,7 @@ GLOBAL int lose_run(__u32 index, __u32 n, __u64 packed, __u64 where, __u64 qdisc
 {
 	__u32 k = 0;
 
-	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
-		k += lose_one(index + k, k | n << 16, packed, where, qdisc);
+	FOR_STEPS(k, n, cfg_max_run, lose_one(index + k, k | n << 16, packed, where, qdisc));
 	return 0;
 }
 

@@ -92,6 +92,26 @@ static __always_inline bool is_before(const struct rdr_slot *s, __u64 pos)
 	return there ? (__s64)(there - pos) < 0 : !s->t0_ns;
 }
 
+/* The place of the last segment of train h. */
+static __always_inline __u32 last_of(const struct rdr_slot *h)
+{
+	return READ_ONCE(h->segs) - 1;
+}
+
+/* Fills the slot of segment k of the train h, unless that is done. head: the train's position; last: it
+ * is the last segment. Returns false if the train is no longer there. */
+static __always_inline bool fill_nth(const struct rdr_slot *h, __u64 head, __u32 k, bool last)
+{
+	struct rdr_slot *s = slot_of(head + k);
+
+	if (!s || READ_ONCE(h->pos) != head)
+		return false;
+	if (is_before(s, head + k))
+		fill_member(s, h, head + k, k, last ? last_len(h) : h->len,
+			    h->tag + k * h->gso_size, h->tag2);
+	return true;
+}
+
 /*
  * Fills the slots of the members of the TCP train that the slot at index belongs to, unless they are
  * filled. Of two CPUs that do so at once each leaves alone what the other has filled: it may have
@@ -101,8 +121,8 @@ static __always_inline bool is_before(const struct rdr_slot *s, __u64 pos)
  */
 GLOBAL int fill_train_at(__u32 index)
 {
-	__u32 first = head_distance(index) + HIDDEN_ZERO(index), last;
-	struct rdr_slot *s, *h = slot_at((index - first) & (cfg_slots - 1));
+	__u32 first = hide(head_distance(index)), k;
+	struct rdr_slot *h = slot_at((index - first) & (cfg_slots - 1));
 	__u64 head;
 
 	if (!h || h->seg || h->segs < 2 || h->segs <= first || h->proto != IPPROTO_TCP || !h->pos ||
@@ -111,18 +131,12 @@ GLOBAL int fill_train_at(__u32 index)
 	head = h->pos;
 	if (!slot_alive(h, bpf_ktime_get_ns()))
 		return 0;
-	last = READ_ONCE(h->segs) - 1; /* again: no state for each distance */
-	for (__u32 k = 1; k < RDR_MAX_SEGS && k < last; k++) {
-		s = slot_of(head + k);
-		if (!s || READ_ONCE(h->pos) != head)
+	/* It is read again for each: no state for each distance, and no room for it on the stack. */
+	FOR_RANGE(k, 1, last_of(h), cfg_max_segs, {
+		if (!fill_nth(h, head, k, false))
 			return 0;
-		if (is_before(s, head + k))
-			fill_member(s, h, head + k, k, h->len, h->tag + k * h->gso_size, h->tag2);
-	}
-	s = slot_of(head + last);
-	if (s && READ_ONCE(h->pos) == head && is_before(s, head + last))
-		fill_member(s, h, head + last, last, last_len(h), h->tag + last * h->gso_size,
-			    h->tag2);
+	});
+	fill_nth(h, head, last_of(h), true);
 	return 0;
 }
 

@@ -67,13 +67,12 @@ GLOBAL int note_one(__u32 index, __u64 addrs, __u64 ports_port, __u64 now, __u32
 GLOBAL int note_run(__u32 index, __u32 n, __u64 addrs, __u64 ports_port, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 part = ports_port & RUN_IS_WHOLE ? 0 : RDR_EVF_PART;
+	__u32 part = ports_port & RUN_IS_WHOLE ? 0 : RDR_EVF_PART, k;
 
 	note_one(index, addrs, ports_port, now, part | RDR_EVF_FIRST);
 	if (!s || !(part || has_members(s)))
 		return 0;
-	for (__u32 k = 1; k < RDR_MAX_RUN && k < n; k++)
-		note_one(index + k, addrs, ports_port, now, part);
+	FOR_RANGE(k, 1, n, cfg_max_run, { note_one(index + k, addrs, ports_port, now, part); });
 	return 0;
 }
 

@@ -77,8 +77,7 @@ GLOBAL int dequeue_run(__u32 index, __u32 n, __u64 now, __u32 port)
 {
 	__u32 k = 0;
 
-	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
-		k += dequeue_one(index + k, k | n << 16, now, port);
+	FOR_STEPS(k, n, cfg_max_run, dequeue_one(index + k, k | n << 16, now, port));
 	return 0;
 }
 

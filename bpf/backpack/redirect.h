@@ -74,8 +74,7 @@ GLOBAL __u32 take_back(__u32 index, __u32 n)
 {
 	__u32 r = take_back_one(index, n << 16), k = r & 0xffff;
 
-	for (__u32 i = 1; i < RDR_MAX_RUN && k < n; i++)
-		k += take_back_one(index + k, k | n << 16) & 0xffff;
+	FOR_STEPS(k, n, cfg_max_run, take_back_one(index + k, k | n << 16) & 0xffff);
 	return r >> 16;
 }
 

@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "count.h"
+#include "loop.h"
 #include "maps.h"
 
 #define MAX_SKIP 32 /* packets in flight that the source of a train steps over before it gives up */
@@ -134,8 +135,10 @@ GLOBAL int release_slot(__u64 pos)
  */
 GLOBAL int release_slots(__u64 pos, __u64 end)
 {
-	for (__u32 i = 0; i < RDR_MAX_SEGS && pos + i < end; i++)
-		release_slot(pos + i);
+	__u32 n = end > pos ? end - pos : 0, i;
+
+	/* Fewer than a train takes, and what the last look has found behind them. */
+	FOR_RANGE(i, 0, n, 2 * cfg_max_segs + RDR_WINDOW, { release_slot(pos + i); });
 	return 0;
 }
 
@@ -175,7 +178,7 @@ static __always_inline void pass_old_train(struct rdr_alloc *a, __u64 now)
 GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 {
 	struct rdr_slot *s = slot_of(pos);
-	__u32 span = 1;
+	__u32 span = 1, k;
 
 	if (!s)
 		return SLOT_BUSY | 1;
@@ -185,9 +188,10 @@ GLOBAL __u32 look_at_slot(__u64 pos, __u64 now)
 		return SLOT_BUSY | span;
 	if (!(s->cut & RDR_CUT))
 		return span;
-	for (__u32 k = 1; k < RDR_MAX_SEGS && k < span; k++)
+	FOR_RANGE(k, 1, span, cfg_max_segs, {
 		if (!is_reusable(pos + k, now))
 			return SLOT_BUSY | span;
+	});
 	return span;
 }
 
@@ -210,6 +214,33 @@ GLOBAL __u32 look_ahead(__u64 pos, __u64 end, __u64 now)
 			break;
 	}
 	return k;
+}
+
+/*
+ * One step of take_slots(): looks at the slots that follow those known to be free. If a packet in
+ * flight comes there, this CPU's next position moves behind it.
+ */
+GLOBAL int take_step(__u32 zero, __u64 now)
+{
+	struct rdr_alloc *a = bpf_map_lookup_elem(&alloc, &zero);
+	__u64 pos, seen;
+	__u32 span;
+
+	if (!a)
+		return 0;
+	pos = a->next;
+	seen = a->free_until < pos ? pos : a->free_until;
+	span = look_ahead(seen, a->end, now);
+	if (!span)
+		span = look_at_slot(seen, now);
+	if (span & SLOT_BUSY) {
+		span &= ~SLOT_BUSY;
+		release_slots(pos, seen); /* skipped, but free */
+		WRITE_ONCE(a->next, seen + span);
+		count(RDR_C_SLOTS_SKIPPED, seen + span - pos);
+	}
+	a->free_until = seen + span;
+	return 0;
 }
 
 /*
@@ -237,26 +268,12 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
 			return 0;
 	}
 	pass_old_train(a, now);
-	for (__u32 i = 0; i < RDR_MAX_SEGS + MAX_SKIP; i++) {
-		__u64 pos = a->next, seen = a->free_until;
-		__u32 span;
-
-		if (pos + n > a->end || i >= n + MAX_SKIP)
+	for (__u32 i = 0; i < cfg_max_segs + MAX_SKIP && i < n + MAX_SKIP; i++) {
+		if (a->next + n > a->end)
 			break;
-		if (seen < pos)
-			seen = pos;
-		if (seen >= pos + n)
-			return pos; /* `next` moves once it is written: settle_slots() */
-		span = look_ahead(seen, a->end, now);
-		if (!span)
-			span = look_at_slot(seen, now);
-		if (span & SLOT_BUSY) {
-			span &= ~SLOT_BUSY;
-			release_slots(pos, seen); /* skipped, but free */
-			WRITE_ONCE(a->next, seen + span);
-			count(RDR_C_SLOTS_SKIPPED, seen + span - pos);
-		}
-		a->free_until = seen + span;
+		if (a->free_until >= a->next + n)
+			return a->next; /* it moves once the slots are written: settle_slots() */
+		take_step(zero, now);
 	}
 	return 0;
 }
@@ -459,8 +476,9 @@ GLOBAL int unuse_slot(__u64 pos)
  * 0. */
 GLOBAL int unuse_slots(__u64 pos, __u32 n)
 {
-	for (__u32 k = 0; k < RDR_MAX_SEGS && k < n; k++)
-		unuse_slot(pos + k);
+	__u32 k;
+
+	FOR_RANGE(k, 0, n, cfg_max_segs, { unuse_slot(pos + k); });
 	return 0;
 }
 

@@ -73,12 +73,14 @@ static __always_inline bool has_tags(__u64 pos, __u32 tag, __u32 tag2)
 GLOBAL __u32 segment_by_content(__u32 index, __u32 tag, __u32 tag2)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u32 k;
 
-	if (!s || s->proto != IPPROTO_UDP)
+	if (!s || s->proto != IPPROTO_UDP || s->segs <= s->seg)
 		return 0;
-	for (__u32 k = 1; k < RDR_MAX_SEGS && s->seg + k < s->segs; k++)
+	FOR_RANGE(k, 1, s->segs - s->seg, cfg_max_segs, {
 		if (has_tags(s->pos + k, tag, tag2))
 			return k;
+	});
 	return 0;
 }
 

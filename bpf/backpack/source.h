@@ -77,17 +77,17 @@ GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head);
 	__u64 seen = h ? tags_bit(h) : 0, bit;
-	__u32 alike = 0;
+	__u32 alike = 0, k;
 
 	leave_members(head & (cfg_slots - 1), 1);
 	if (h && h->proto == IPPROTO_TCP)
 		return fill_train_at(head);
-	for (__u32 k = 1; k < RDR_MAX_SEGS && k < n; k++) {
+	FOR_RANGE(k, 1, n, cfg_max_segs, {
 		bit = fill_datagram(skb, head, k, l4);
 		if (seen & bit)
 			alike += is_repeated(head, k);
 		seen |= bit;
-	}
+	});
 	return alike;
 }
 

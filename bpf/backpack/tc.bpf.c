@@ -49,6 +49,16 @@ static __always_inline void go_on_as_ipv6(struct __sk_buff *skb, __u32 port_no, 
 		go_on_in(skb, port_no, prog);
 }
 
+/* From here on an error that quotes a packet is like any other packet: the verifier sees one state, as
+ * after forget_form(). (IPv6 has no room for it on the stack before Linux 5.15, and needs it less.) */
+static __always_inline void forget_kind(struct packet *p, __u32 zero)
+{
+	p->proto += zero;
+	p->icmp_type += zero;
+	p->frag += zero;
+	p->bits.word += zero;
+}
+
 static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 {
 	const struct rdr_port *port;
@@ -76,6 +86,8 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		skb->mark = mark & ~cfg_mark_mask;
 	if (is_icmp_error(&p))
 		restore_quoted(skb, &p, now);
+	if (!v6)
+		forget_kind(&p, HIDDEN_ZERO(skb->len));
 	if (v6) {
 		r = found_on_wire(&p, port->flags, expect_in(port), now);
 		known = unpack_found(r, &f);

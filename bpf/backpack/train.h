@@ -243,8 +243,7 @@ GLOBAL int see_run(__u32 index, __u32 n, __u64 now, __u64 packed, __u32 bits)
 {
 	__u32 k = 0;
 
-	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
-		k += see_one(index + k, k | n << 16, now, packed, bits);
+	FOR_STEPS(k, n, cfg_max_run, see_one(index + k, k | n << 16, now, packed, bits));
 	return 0;
 }
 

@@ -156,7 +156,7 @@ GLOBAL int reopen(__u32 index)
 
 	if (!s || s->state & RDR_ST_FULL)
 		return 0;
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_for_end(index, scan);
 	if (!(scan & HAS_END))
 		s->state &= ~RDR_ST_DONE;
@@ -196,7 +196,7 @@ GLOBAL __u32 note_unwanted(__u32 index, __u32 verdict_port, __u32 inum)
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u32 scan = NO_CELL << 8;
 
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_at_cell(index, scan, verdict_port & 0xffff, inum);
 	return (s ? slot_span(s) : 1) |
 	       (ignore_arrival(index, scan >> 8 & 0xff, verdict_port >> 16) ? UNWANTED : 0);
@@ -207,8 +207,7 @@ GLOBAL __u32 note_unwanted_run(__u32 index, __u32 n, __u32 verdict_port, __u32 i
 {
 	__u32 noted = note_unwanted(index, verdict_port, inum), k = noted & 0xffff;
 
-	for (__u32 i = 0; i < RDR_MAX_RUN && k < n; i++)
-		k += note_unwanted(index + k, verdict_port, inum) & 0xffff;
+	FOR_STEPS(k, n, cfg_max_run, note_unwanted(index + k, verdict_port, inum) & 0xffff);
 	return noted & UNWANTED;
 }
 
@@ -249,7 +248,7 @@ GLOBAL __u32 entrance_of(__u32 index, __u32 inum)
 	__u32 scan = NO_CELL << 8;
 	__u64 cell;
 
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_for_entrance(index, scan, inum);
 	cell = s ? read_cell(s, scan >> 8 & 0xff) : 0;
 	return cell ? cell_port(cell) : RDR_NO_PORT;

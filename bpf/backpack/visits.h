@@ -73,7 +73,7 @@ GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 		at -= s->seg;
 		scan = VISIT_PARTS;
 	}
-	for (__u32 i = 0; i < 2 * RDR_CELLS(RDR_MAX_SLOT_LINES); i++) {
+	for (__u32 i = 0; i < 2 * cfg_cells + 2; i++) { /* each log, and its end */
 		scan = look_at_visit(at, scan, port_no, node);
 		if (!(scan & SCAN_DONE))
 			continue;
@@ -169,7 +169,7 @@ static __always_inline __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_n
 {
 	__u32 scan = stay & STAYS;
 
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_at_stay(index, scan, port_no, node);
 	return scan & STAYS;
 }
@@ -316,7 +316,7 @@ GLOBAL __u32 find_addrs(__u32 index)
 {
 	__u32 scan = 0;
 
-	for (__u32 i = 0; i < RDR_CELLS(RDR_MAX_SLOT_LINES) && !(scan & SCAN_DONE); i++)
+	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
 		scan = look_for_addrs(index, scan);
 	return scan;
 }

@@ -33,6 +33,12 @@
 		(__u32) once;                                                                      \
 	})
 
+/* x, of which the verifier then knows nothing. A function, so that what it needs of the stack is free again. */
+static __always_inline __u32 hide(__u32 x)
+{
+	return x + HIDDEN_ZERO(x);
+}
+
 /* many if n > 1, else one; without a branch, for the verifier. */
 static __always_inline __u32 by_number(__u32 n, __u32 one, __u32 many)
 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 )
@@ -96,7 +97,14 @@ type config struct {
 	watch     string // --watch
 	ip6       int    // enum rdr_ip6, 0: by label; ip6Off
 	noPull    bool   // bpf_skb_pull_data() fails
+	bounded   bool   // loops end at constants, as where the kernel has no iterators
 }
+
+// hasIterators says whether the kernel can verify loops as iterators (bpf/backpack/loop.h).
+var hasIterators = sync.OnceValue(kernel.Iterators)
+
+// boundedLoops makes the domains of all tests those of kernels without iterators.
+var boundedLoops bool
 
 // usualTimeout is longer than a busy machine lets a test wait, and less than the minute by
 // which tests make packets older.
@@ -127,6 +135,7 @@ func newDomain(t testing.TB, c config) *domain {
 	t.Helper()
 	need.AsRoot(t)
 	pinCPU(t, c.cpu)
+	c.bounded = boundedLoops || !hasIterators()
 	d := loadedDomains[c]
 	if d == nil {
 		d = load(t, c)
@@ -211,6 +220,7 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 		bpfobj.TcVarCfgCells:      l.Cells,
 		bpfobj.TcVarCfgBlock:      d.block,
 		bpfobj.TcVarCfgMaxSegs:    min(128, d.block),
+		bpfobj.TcVarCfgIterators:  uint8(0),
 		bpfobj.TcVarCfgDscpBits:   l.DSCPBits,
 		bpfobj.TcVarCfgTtlWidth:   l.TTLWidth,
 		bpfobj.TcVarCfgTtlBand:    l.TTLBand,
@@ -220,6 +230,9 @@ func (d *domain) configure(spec *ebpf.CollectionSpec, c config) {
 		bpfobj.TcVarCfgTimeoutNs:  uint64(or(c.timeout, usualTimeout)),
 		bpfobj.TcVarCfgMinAgeNs:   uint64(c.minAge),
 		bpfobj.TcVarCfgLossHoldNs: uint64(20 * time.Second),
+	}
+	if !c.bounded {
+		values[bpfobj.TcVarCfgIterators] = uint8(1)
 	}
 	for name, v := range values {
 		if err := spec.Variables[name].Set(v); err != nil {

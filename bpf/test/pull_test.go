@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // failPulls makes every bpf_skb_pull_data() an error, as if there was no memory.
@@ -37,7 +38,7 @@ func TestNoPull(t *testing.T) {
 	for _, noPull := range []bool{false, true} {
 		for _, ip := range []string{"192.0.2.1/24", "2001:db8:1::1/64"} {
 			t.Run(fmt.Sprint(ip, " fails=", noPull), func(t *testing.T) {
-				if noPull && kernel(t) < 6 {
+				if noPull && kernel.Older(kernel.Release(), 6, 0) {
 					need.Lack(t, need.Kernel, "trains of UDP whose payload is all in pages (Linux 6.0)")
 				}
 				d := newDomain(t, config{noPull: noPull})
@@ -52,19 +53,6 @@ func TestNoPull(t *testing.T) {
 			})
 		}
 	}
-}
-
-// kernel is the number of the running kernel's series, such as 6.
-func kernel(t *testing.T) (major int) {
-	t.Helper()
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.", &major); err != nil {
-		t.Fatal(err)
-	}
-	return major
 }
 
 // sendTrain sends one train of n datagrams out of an interface with that address, in a

@@ -69,10 +69,12 @@ const (
 	BenchVarCfgHash              = "cfg_hash"
 	BenchVarCfgIgnore            = "cfg_ignore"
 	BenchVarCfgIp6               = "cfg_ip6"
+	BenchVarCfgIterators         = "cfg_iterators"
 	BenchVarCfgJoined            = "cfg_joined"
 	BenchVarCfgLossHoldNs        = "cfg_loss_hold_ns"
 	BenchVarCfgMarkMask          = "cfg_mark_mask"
 	BenchVarCfgMarkShift         = "cfg_mark_shift"
+	BenchVarCfgMaxRun            = "cfg_max_run"
 	BenchVarCfgMaxSegs           = "cfg_max_segs"
 	BenchVarCfgMinAgeNs          = "cfg_min_age_ns"
 	BenchVarCfgNoSocket          = "cfg_no_socket"
@@ -164,10 +166,12 @@ type BenchVariableSpecs struct {
 	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.VariableSpec `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.VariableSpec `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
@@ -230,10 +234,12 @@ type BenchVariables struct {
 	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.Variable `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.Variable `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`

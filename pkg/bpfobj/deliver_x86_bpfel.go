@@ -159,10 +159,12 @@ const (
 	DeliverVarCfgHash          = "cfg_hash"
 	DeliverVarCfgIgnore        = "cfg_ignore"
 	DeliverVarCfgIp6           = "cfg_ip6"
+	DeliverVarCfgIterators     = "cfg_iterators"
 	DeliverVarCfgJoined        = "cfg_joined"
 	DeliverVarCfgLossHoldNs    = "cfg_loss_hold_ns"
 	DeliverVarCfgMarkMask      = "cfg_mark_mask"
 	DeliverVarCfgMarkShift     = "cfg_mark_shift"
+	DeliverVarCfgMaxRun        = "cfg_max_run"
 	DeliverVarCfgMaxSegs       = "cfg_max_segs"
 	DeliverVarCfgMinAgeNs      = "cfg_min_age_ns"
 	DeliverVarCfgNoSocket      = "cfg_no_socket"
@@ -263,10 +265,12 @@ type DeliverVariableSpecs struct {
 	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.VariableSpec `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.VariableSpec `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
@@ -364,10 +368,12 @@ type DeliverVariables struct {
 	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.Variable `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.Variable `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`

@@ -201,10 +201,12 @@ const (
 	PayloadVarCfgHash          = "cfg_hash"
 	PayloadVarCfgIgnore        = "cfg_ignore"
 	PayloadVarCfgIp6           = "cfg_ip6"
+	PayloadVarCfgIterators     = "cfg_iterators"
 	PayloadVarCfgJoined        = "cfg_joined"
 	PayloadVarCfgLossHoldNs    = "cfg_loss_hold_ns"
 	PayloadVarCfgMarkMask      = "cfg_mark_mask"
 	PayloadVarCfgMarkShift     = "cfg_mark_shift"
+	PayloadVarCfgMaxRun        = "cfg_max_run"
 	PayloadVarCfgMaxSegs       = "cfg_max_segs"
 	PayloadVarCfgMinAgeNs      = "cfg_min_age_ns"
 	PayloadVarCfgNoSocket      = "cfg_no_socket"
@@ -313,10 +315,12 @@ type PayloadVariableSpecs struct {
 	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.VariableSpec `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.VariableSpec `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
@@ -426,10 +430,12 @@ type PayloadVariables struct {
 	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.Variable `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.Variable `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`

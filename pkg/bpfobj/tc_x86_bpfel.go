@@ -356,10 +356,12 @@ const (
 	TcVarCfgHash          = "cfg_hash"
 	TcVarCfgIgnore        = "cfg_ignore"
 	TcVarCfgIp6           = "cfg_ip6"
+	TcVarCfgIterators     = "cfg_iterators"
 	TcVarCfgJoined        = "cfg_joined"
 	TcVarCfgLossHoldNs    = "cfg_loss_hold_ns"
 	TcVarCfgMarkMask      = "cfg_mark_mask"
 	TcVarCfgMarkShift     = "cfg_mark_shift"
+	TcVarCfgMaxRun        = "cfg_max_run"
 	TcVarCfgMaxSegs       = "cfg_max_segs"
 	TcVarCfgMinAgeNs      = "cfg_min_age_ns"
 	TcVarCfgNoSocket      = "cfg_no_socket"
@@ -477,10 +479,12 @@ type TcVariableSpecs struct {
 	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.VariableSpec `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.VariableSpec `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
@@ -590,10 +594,12 @@ type TcVariables struct {
 	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.Variable `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.Variable `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`

@@ -160,10 +160,12 @@ const (
 	TraceVarCfgHash            = "cfg_hash"
 	TraceVarCfgIgnore          = "cfg_ignore"
 	TraceVarCfgIp6             = "cfg_ip6"
+	TraceVarCfgIterators       = "cfg_iterators"
 	TraceVarCfgJoined          = "cfg_joined"
 	TraceVarCfgLossHoldNs      = "cfg_loss_hold_ns"
 	TraceVarCfgMarkMask        = "cfg_mark_mask"
 	TraceVarCfgMarkShift       = "cfg_mark_shift"
+	TraceVarCfgMaxRun          = "cfg_max_run"
 	TraceVarCfgMaxSegs         = "cfg_max_segs"
 	TraceVarCfgMinAgeNs        = "cfg_min_age_ns"
 	TraceVarCfgNoSocket        = "cfg_no_socket"
@@ -265,10 +267,12 @@ type TraceVariableSpecs struct {
 	CfgHash          *ebpf.VariableSpec `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.VariableSpec `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.VariableSpec `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.VariableSpec `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.VariableSpec `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.VariableSpec `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.VariableSpec `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.VariableSpec `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.VariableSpec `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.VariableSpec `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.VariableSpec `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.VariableSpec `ebpf:"cfg_no_socket"`
@@ -366,10 +370,12 @@ type TraceVariables struct {
 	CfgHash          *ebpf.Variable `ebpf:"cfg_hash"`
 	CfgIgnore        *ebpf.Variable `ebpf:"cfg_ignore"`
 	CfgIp6           *ebpf.Variable `ebpf:"cfg_ip6"`
+	CfgIterators     *ebpf.Variable `ebpf:"cfg_iterators"`
 	CfgJoined        *ebpf.Variable `ebpf:"cfg_joined"`
 	CfgLossHoldNs    *ebpf.Variable `ebpf:"cfg_loss_hold_ns"`
 	CfgMarkMask      *ebpf.Variable `ebpf:"cfg_mark_mask"`
 	CfgMarkShift     *ebpf.Variable `ebpf:"cfg_mark_shift"`
+	CfgMaxRun        *ebpf.Variable `ebpf:"cfg_max_run"`
 	CfgMaxSegs       *ebpf.Variable `ebpf:"cfg_max_segs"`
 	CfgMinAgeNs      *ebpf.Variable `ebpf:"cfg_min_age_ns"`
 	CfgNoSocket      *ebpf.Variable `ebpf:"cfg_no_socket"`

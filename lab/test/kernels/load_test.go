@@ -82,6 +82,9 @@ func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features program.Features) 
 	if spec.Programs["radar_collect"] != nil { // as many as there can be
 		constants["n_ports"], constants["n_locals"] = uint32(64), uint32(16)
 	}
+	if features.Iterators {
+		constants[bpfobj.TcVarCfgIterators] = uint8(1)
+	}
 	if features.DropReason {
 		constants[bpfobj.TcVarCfgHasReason] = uint8(1)
 	}

@@ -56,6 +56,22 @@ func DropReasons() (hasBTF, hasReason bool, noSocket uint32) {
 	return true, len(proto.Params) >= 4, noSocket
 }
 
+// Iterators reports whether programs may loop by open-coded iterators (Linux 6.4): the kernel's types name
+// their functions, which the loader must find.
+func Iterators() bool {
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return false
+	}
+	for _, name := range []string{"bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy"} {
+		var fn *btf.Func
+		if spec.TypeByName(name, &fn) != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // SkbBits says where in struct sk_buff each of these fields of one bit is: byte << 8 | mask. It
 // reads that from the kernel's types. ok: all are known.
 func SkbBits(names ...string) (bits []uint32, ok bool) {

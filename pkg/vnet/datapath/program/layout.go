@@ -23,6 +23,7 @@ type Layout struct {
 	Cells     uint32 // events that fit into a slot
 	Block     uint32 // positions that a CPU takes at once
 	MaxSegs   uint32 // longest GSO train that is measured
+	MaxRun    uint32 // packets that GRO may have joined to one skb
 
 	// The index, from least to most significant bit: 16 bits of IP ID, DSCPBits
 	// low bits of the DSCP, TTL band.
@@ -58,6 +59,7 @@ const (
 	minBlock     = 16
 	maxBlock     = 1024
 	maxTrain     = 128
+	maxRun       = 1024
 	lossCells    = 3
 	addrCells    = 4 // of IPv6 addresses
 	natCells     = 3 // of a change of IPv4 addresses
@@ -224,7 +226,7 @@ func (l *Layout) setBlock(cpus int) {
 	for l.Block < maxBlock && l.Block*2*uint32(cpus)*4 <= l.Slots {
 		l.Block *= 2
 	}
-	l.MaxSegs = min(maxTrain, l.Block)
+	l.MaxSegs, l.MaxRun = min(maxTrain, l.Block), maxRun
 }
 
 // SlotsPerNote is RDR_WINDOW: the slots for which the map of notes has one element.
@@ -251,6 +253,7 @@ func (l *Layout) constants() map[string]any {
 		"cfg_cells":      l.Cells,
 		"cfg_block":      l.Block,
 		"cfg_max_segs":   l.MaxSegs,
+		"cfg_max_run":    l.MaxRun,
 		"cfg_dscp_bits":  l.DSCPBits,
 		"cfg_ttl_width":  l.TTLWidth,
 		"cfg_ttl_band":   l.TTLBand,

@@ -135,6 +135,7 @@ func constantsOf(o Options, l *Layout, f Features, quiet quietFuncs, keys HashKe
 	consts["cfg_loss_hold_ns"] = uint64(min(lossHold, o.Timeout))
 	consts["cfg_has_reason"] = boolByte(f.DropReason)
 	consts["cfg_has_coarse"] = boolByte(f.CoarseClock)
+	consts["cfg_iterators"] = boolByte(f.Iterators)
 	consts["cfg_skb_redirected"], consts["cfg_skb_again"] = f.redirects.redirected, f.redirects.again
 	consts["cfg_watch"] = boolByte(len(o.WatchProgram) > 0)
 	consts[constIP6] = uint8(ip6Modes[o.IPv6])

@@ -24,7 +24,7 @@ func newTestBlueprint(t *testing.T, o Options) *Blueprint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true, CoarseClock: true})
+	b, err := New(o, l, Features{CPUs: 2, BTF: true, DropHook: true, DropReason: true, CoarseClock: true, Iterators: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ type Features struct {
 	NoSocket uint32 `json:"-"` // the reason SKB_DROP_REASON_NO_SOCKET, 0 if there is none
 
 	CoarseClock bool `json:"coarse_clock"` // bpf_ktime_get_coarse_ns, 5.11
+	Iterators   bool `json:"iterators"`    // loops by open-coded iterators, 6.4
 
 	TCRedirects bool    `json:"tc_redirects"` // TC programs can see what tc has redirected
 	redirects   skbBits // where
@@ -51,6 +52,7 @@ func Probe() Features {
 	}
 	f.Caps, _ = kernel.EffectiveCaps() // none held, if they cannot be read
 	f.BTF, f.DropReason, f.NoSocket = kernel.DropReasons()
+	f.Iterators = kernel.Iterators()
 	f.Memlock = kernel.Older(f.Kernel, 5, 11)
 	f.Kallsyms = kernel.ShowsSymbols()
 	if hook.IsMounted() {

@@ -69,6 +69,9 @@ func TestProbe(t *testing.T) {
 	if f.CoarseClock == kernel.Older(f.Kernel, 5, 11) {
 		t.Errorf("kernel %s: coarse clock is %v", f.Kernel, f.CoarseClock)
 	}
+	if f.BTF && f.Iterators == kernel.Older(f.Kernel, 6, 4) {
+		t.Errorf("kernel %s: iterators are %v", f.Kernel, f.Iterators)
+	}
 	if f.BTF && f.DropReason == kernel.Older(f.Kernel, 5, 17) {
 		t.Errorf("kernel %s: drop reason is %v", f.Kernel, f.DropReason)
 	}

@@ -7,9 +7,13 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
+
+// laterFeatures are those that programs ask which are loaded into a domain that is attached.
+func laterFeatures() Features { return Features{Iterators: kernel.Iterators()} }
 
 // QueueSpec is the program with the constants that the domain's other programs have, but
 // for those about functions that free packets, which it does not ask.
@@ -23,7 +27,7 @@ func QueueSpec(stored domain.Options, keys HashKeys) (*ebpf.CollectionSpec, erro
 	if err != nil {
 		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
-	if err := loader.SetConstants(spec, constantsOf(o, l, Features{}, quietFuncs{}, keys), make(map[string]bool)); err != nil {
+	if err := loader.SetConstants(spec, constantsOf(o, l, laterFeatures(), quietFuncs{}, keys), make(map[string]bool)); err != nil {
 		return nil, err
 	}
 	return spec, sizeMaps(spec, o, l)
@@ -41,7 +45,7 @@ func PayloadSpec(stored domain.Options, keys HashKeys, snapLen uint32) (*ebpf.Co
 	if err != nil {
 		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
-	consts := constantsOf(o, l, Features{}, quietFuncs{}, keys)
+	consts := constantsOf(o, l, laterFeatures(), quietFuncs{}, keys)
 	consts["cfg_snaplen"] = snapLen
 	if err := loader.SetConstants(spec, consts, make(map[string]bool)); err != nil {
 		return nil, err
