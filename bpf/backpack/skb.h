@@ -144,6 +144,13 @@ static __always_inline bool read_packet(struct sk_buff *skb, struct packet *p)
 	p->gso_size = r.gso_size;
 	if (v4 ? !read_ipv4(&r, p) : !read_ipv6(skb, &r, p))
 		return false;
+	zero = HIDDEN_ZERO(skb->end);
+	p->v6 += zero;
+	p->proto += zero;
+	p->frag += zero;
+	p->len += zero;
+	p->l4 += zero;
+	p->jumbo += zero;
 	if (p->len < p->l4 || r.linear < p->l4 || !read_linear_l4(&r, p))
 		return false;
 	p->n = 1;
