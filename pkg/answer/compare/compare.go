@@ -147,11 +147,15 @@ func (c *comparer) quantiles(what string, weight float64, a, b []float64) {
 	case n < leastTail:
 		shares = shares[:1]
 	}
-	drawnA, drawnB := stats.Bootstrap(a, shares, rounds, c.rng), stats.Bootstrap(b, shares, rounds, c.rng)
 	sortedA, sortedB := stats.Sorted(a), stats.Sorted(b)
 	for q, share := range shares {
 		before, after := stats.Quantile(sortedA, share), stats.Quantile(sortedB, share)
-		p, bounds := c.test(before, after, column(drawnA, q), column(drawnB, q), float64(c.o.LeastTime))
+		least := c.least(before, float64(c.o.LeastTime))
+		bounds := c.bounds(stats.Bootstrap(a, share, rounds, c.rng), stats.Bootstrap(b, share, rounds, c.rng))
+		p := 1.0
+		if outside(bounds, least) {
+			p = stats.QuantileTest(a, b, share, least)
+		}
 		c.list = append(c.list, comparison{Change: Change{
 			Kind: "latency", What: what, Metric: metrics[q] + "_ns", Before: before, After: after,
 			Low: &bounds.Low, High: &bounds.High, P: p, weight: weight * ratio(before, after),
@@ -160,33 +164,40 @@ func (c *comparer) quantiles(what string, weight float64, a, b []float64) {
 	}
 }
 
-// test is the p-value that two values differ by no more than what counts, and the bounds of their difference. What
-// was drawn of each says how far it varies. Both must agree: a normal value with that spread, which has p-values
-// as small as many comparisons need, and the percentiles of what was drawn, which know no distribution.
-func (c *comparer) test(before, after float64, drawnA, drawnB []float64, least float64) (p float64, bounds stats.Interval) {
-	least = max(least, c.o.LeastPart*math.Abs(before))
+// least is by how much two values must differ to count.
+func (c *comparer) least(before, least float64) float64 {
+	return max(least, c.o.LeastPart*math.Abs(before))
+}
+
+// bounds are those of the difference of two values, of each of which as many were drawn.
+func (c *comparer) bounds(drawnA, drawnB []float64) stats.Interval {
 	differences := make([]float64, len(drawnA))
 	for i := range drawnA {
 		differences[i] = drawnB[i] - drawnA[i]
 	}
-	bounds = stats.Percentiles(differences, 1-c.o.Alpha)
+	return stats.Percentiles(differences, 1-c.o.Alpha)
+}
+
+// outside reports whether all that lies within the bounds counts.
+func outside(bounds stats.Interval, least float64) bool {
+	return bounds.Low >= least || bounds.High <= -least
+}
+
+// means is the p-value that two means differ by no more than what counts, and the bounds of their difference. What
+// was drawn of each says how far it varies. Both must agree: a normal value with that spread, which has p-values
+// as small as many comparisons need, and the percentiles of what was drawn, which know no distribution.
+func (c *comparer) means(before, after float64, drawnA, drawnB []float64) (p float64, bounds stats.Interval) {
+	least := c.least(before, 0)
+	bounds = c.bounds(drawnA, drawnB)
 	beyond := math.Abs(after-before) - least
 	se := math.Hypot(stats.Deviation(drawnA), stats.Deviation(drawnB))
 	switch {
-	case beyond <= 0, bounds.Low < least && bounds.High > -least:
+	case beyond <= 0, !outside(bounds, least):
 		return 1, bounds
 	case se == 0:
 		return 0, bounds
 	}
 	return stats.TwoSided(beyond / se), bounds
-}
-
-func column(rows [][]float64, i int) []float64 {
-	list := make([]float64, len(rows))
-	for j := range rows {
-		list[j] = rows[j][i]
-	}
-	return list
 }
 
 // ratio is how often one of two values must be doubled to be the other, up to 10.
@@ -284,7 +295,7 @@ func (c *comparer) rate(key Flow, a, b *flow, share float64) {
 		return
 	}
 	x, y := stats.Mean(before), stats.Mean(after)
-	p, bounds := c.test(x, y, stats.DrawnMeans(before, rounds, c.rng), stats.DrawnMeans(after, rounds, c.rng), 0)
+	p, bounds := c.means(x, y, stats.DrawnMeans(before, rounds, c.rng), stats.DrawnMeans(after, rounds, c.rng))
 	rate := func(v float64) string { return words.Rate(uint64(v)) }
 	c.list = append(c.list, comparison{Change: Change{
 		Kind: "rate", What: key.String(), Metric: "rate_bps", Before: x, After: y, Low: &bounds.Low, High: &bounds.High, P: p,

@@ -99,12 +99,13 @@ func autocorrelationTime(values []float64) float64 {
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x7261646172)) }
 
 // Bootstrap resamples a series in circular blocks (Politis and Romano, 1992) and returns, for each of rounds, the
-// quantiles of what it drew.
-func Bootstrap(values, quantiles []float64, rounds int, rng *rand.Rand) [][]float64 {
-	n, length := len(values), BlockLength(values)
+// quantile of what it drew. Blocks are as long as values beyond the quantile depend on each other: those of a 99th
+// percentile come in bursts of which most values know nothing.
+func Bootstrap(values []float64, quantile float64, rounds int, rng *rand.Rand) []float64 {
 	order := orderOf(values)
+	n, length := len(values), BlockLength(isBeyond(values, quantile, order))
 	drawn := make([]int32, n+1)
-	list := make([][]float64, rounds)
+	list := make([]float64, rounds)
 	for round := range list {
 		clear(drawn)
 		for left := n; left > 0; left -= length {
@@ -120,21 +121,32 @@ func Bootstrap(values, quantiles []float64, rounds int, rng *rand.Rand) [][]floa
 		for i := 1; i < n; i++ {
 			drawn[i] += drawn[i-1]
 		}
-		list[round] = weighted(values, quantiles, order, drawn)
+		list[round] = weighted(values, quantile, order, drawn)
 	}
 	return list
 }
 
-// weighted are quantiles, in ascending order, of values each of which was drawn so often.
-func weighted(values, quantiles []float64, order []int, drawn []int32) []float64 {
-	found, sum := make([]float64, 0, len(quantiles)), 0
-	for _, i := range order {
-		sum += int(drawn[i])
-		for len(found) < len(quantiles) && sum >= max(1, int(math.Ceil(quantiles[len(found)]*float64(len(values))))) {
-			found = append(found, values[i])
+// isBeyond is 1 for values above a quantile, which is by nearest rank, and 0 for others.
+func isBeyond(values []float64, quantile float64, order []int) []float64 {
+	limit := values[order[max(0, int(math.Ceil(quantile*float64(len(values))))-1)]]
+	list := make([]float64, len(values))
+	for i, v := range values {
+		if v > limit {
+			list[i] = 1
 		}
 	}
-	return found
+	return list
+}
+
+// weighted is a quantile of values each of which was drawn so often.
+func weighted(values []float64, quantile float64, order []int, drawn []int32) float64 {
+	rank, sum := max(1, int(math.Ceil(quantile*float64(len(values))))), 0
+	for _, i := range order {
+		if sum += int(drawn[i]); sum >= rank {
+			return values[i]
+		}
+	}
+	return values[order[len(order)-1]]
 }
 
 // BootstrapMean is the interval of a series' mean, resampled in blocks.
@@ -238,20 +250,14 @@ func (b *Batches) Known() bool { return len(b.list) >= leastBatches }
 // Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
 // dispersion over batches. Of few things batches are smaller.
 func (b *Batches) Inflation() float64 {
-	p := b.share()
-	if !b.Known() || p <= 0 || p >= 1 {
+	if !b.Known() {
 		return 1
 	}
 	list := slices.Clone(b.list)
 	for size := b.size; size < wideBatch && len(list)/2 >= leastBatches; size *= 2 {
 		list = halved(list)
 	}
-	sum := 0.0
-	for _, one := range list {
-		d := one.k - p*one.n
-		sum += d * d / (one.n * p * (1 - p))
-	}
-	return max(1, sum/float64(len(list)-1))
+	return dispersion(list, b.share())
 }
 
 func (b *Batches) share() float64 {

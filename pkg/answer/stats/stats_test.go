@@ -86,17 +86,11 @@ func TestBootstrap(t *testing.T) {
 	for i := range list {
 		list[i] = rng.NormFloat64()
 	}
-	var medians []float64
-	for _, drawn := range Bootstrap(list, []float64{0.5, 0.99}, 400, rng) {
-		if len(drawn) != 2 || drawn[0] >= drawn[1] {
-			t.Fatalf("drawn %v", drawn)
-		}
-		medians = append(medians, drawn[0])
-	}
+	medians := Bootstrap(list, 0.5, 400, rng)
 	if got, want := Deviation(medians), math.Sqrt(math.Pi/2/2000); got < want*0.7 || got > want*1.4 {
 		t.Errorf("the median varies by %v, want %v", got, want)
 	}
-	if n := len(Bootstrap([]float64{1, 2, 3}, []float64{0.5}, 5, rng)); n != 5 {
+	if n := len(Bootstrap([]float64{1, 2, 3}, 0.5, 5, rng)); n != 5 {
 		t.Errorf("%d rounds of a short series", n)
 	}
 }
@@ -163,5 +157,44 @@ func TestQuantile(t *testing.T) {
 	list := Sorted([]float64{5, 1, 4, 2, 3})
 	for q, want := range map[float64]float64{0: 1, 0.2: 1, 0.21: 2, 0.5: 3, 0.99: 5, 1: 5} {
 		near(t, "quantile", Quantile(list, q), want)
+	}
+}
+
+// Shares of values beyond a quantile are compared as shares of independent ones, unless they come in bursts.
+func TestQuantileTest(t *testing.T) {
+	series := func(n int, late func(i int) bool) []float64 {
+		list := make([]float64, n)
+		for i := range list {
+			if list[i] = float64(i%7) / 100; late(i) {
+				list[i] = 10
+			}
+		}
+		return list
+	}
+	few := series(2000, func(i int) bool { return i%200 == 100 })    // 10
+	many := series(2000, func(i int) bool { return i%40 == 20 })     // 50
+	burst := series(2000, func(i int) bool { return i/50 == 20 })    // 50 at once
+	bursts := series(2000, func(i int) bool { return i%400 >= 390 }) // 5 times 10
+	never := series(2000, func(int) bool { return false })
+	near(t, "evenly", QuantileTest(few, many, 0.99, 1), TwoProportions(10, 2000, 50, 2000))
+	near(t, "the other way round", QuantileTest(many, few, 0.99, 1), QuantileTest(few, many, 0.99, 1))
+	near(t, "medians that are the same", QuantileTest(few, many, 0.5, 0), 1)
+	near(t, "less than what counts", QuantileTest(few, many, 0.99, 10), 1)
+	for name, late := range map[string][]float64{"one burst": burst, "five bursts": bursts} {
+		if p := QuantileTest(never, late, 0.99, 1); p < 0.01 {
+			t.Errorf("%s, of which the other run has none: p %v", name, p)
+		}
+	}
+	shifted := make([]float64, len(never))
+	for i := range never {
+		shifted[i] = never[i] + 5
+	}
+	for _, q := range []float64{0.5, 0.99} {
+		if p := QuantileTest(never, shifted, q, 1); p > 1e-9 {
+			t.Errorf("all are later by 5, of which 1 counts: p %v of quantile %v", p, q)
+		}
+		if p := QuantileTest([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1}, []float64{5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, q, 1); p > 1e-3 {
+			t.Errorf("9 and 11 values, all other ones: p %v", p)
+		}
 	}
 }

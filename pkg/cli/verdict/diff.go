@@ -34,9 +34,9 @@ domain that is attached now. What is there as a file is no domain.
 
 Flows are matched by addresses, protocol and the server's port, the lower of both: the
 client's port is another one in each run. Packets of one flow are not independent, nor
-are those that wait in one queue: times and rates are resampled in blocks (bootstrap),
-losses that come in bursts count as fewer. All comparisons together find a difference
-between equal runs with the chance of --alpha (Holm).
+are those that wait in one queue: bounds of times and rates are resampled in blocks
+(bootstrap), late and lost packets that come in bursts count as fewer. All comparisons
+together find a difference between equal runs with the chance of --alpha (Holm).
 
 What two runs cannot tell is how much runs differ from each other. So a difference
 counts only beyond --least-time, --least-loss and --least-part: choose what matters to
