@@ -57,6 +57,17 @@ func (w *World) In(machine string, argv ...string) string {
 	return string(out)
 }
 
+// KeepOrder gives all that comes to a machine's ports to one processor (RPS), which takes it in the order in which it
+// came. Else the kernel reorders: a packet waits in the queue of the processor that sent it, while one that another
+// processor sent later is received at once.
+func (w *World) KeepOrder() {
+	w.Helper()
+	for _, m := range w.Lab.Machines {
+		w.In(m.Name, "unshare", "--mount", "sh", "-ec", `mount -t sysfs sysfs /mnt
+for queue in /mnt/class/net/eth*/queues/rx-*/rps_cpus; do echo 1 > $queue; done`)
+	}
+}
+
 // Python runs a program in a machine until the test ends. It has begun when it says something.
 func (w *World) Python(machine, program string) {
 	w.Helper()

@@ -76,6 +76,7 @@ func TestRates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clitest.NewWorld(t)
+			w.KeepOrder()
 			for _, command := range c.add {
 				w.In("r1", append([]string{"tc"}, strings.Fields(command)...)...)
 			}
