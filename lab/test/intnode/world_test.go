@@ -183,12 +183,13 @@ func (s status) of(name string) counts {
 // collector is a socket that telemetry reports come to.
 type collector struct {
 	*net.UDPConn
-	t *world
+	t    *world
+	name string // its node
 }
 
 func (w *world) collector(name string) *collector {
 	w.Helper()
-	c := &collector{t: w}
+	c := &collector{t: w, name: name}
 	w.in(name, func() (err error) {
 		if c.UDPConn, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 32766}); err != nil {
 			return err
@@ -214,7 +215,7 @@ func (c *collector) reports(n int) (list []single) {
 	for len(list) < n {
 		size, err := c.Read(b)
 		if err != nil {
-			c.t.Fatalf("%d of %d reports have come: %v; the status says %+v", len(list), n, err, c.t.status())
+			c.t.Fatalf("%d of %d reports have come: %v; the status says %+v\n%s", len(list), n, err, c.t.status(), c.kernel())
 		}
 		if size > 1400 {
 			c.t.Errorf("a datagram of %d bytes", size)
@@ -226,6 +227,13 @@ func (c *collector) reports(n int) (list []single) {
 		list = append(list, some...)
 	}
 	return list
+}
+
+// kernel is what the kernel counted of datagrams between the agent and the collector: those that a processor's queue had
+// no room for (the second number of each line of softnet_stat, of all namespaces), and those that a socket did not take.
+func (c *collector) kernel() string {
+	out, err := c.t.Try(c.name, "grep", "", "/proc/net/softnet_stat", "/proc/net/udp", "/proc/net/snmp")
+	return fmt.Sprintf("the kernel says (%v)\n%s", err, out)
 }
 
 // flow sends UDP from one end to the other, with numbers in the payload, and waits until all have come.
