@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/telemetry/node"
 )
 
 // TestHosts: the ends of the domain are the hosts themselves. INT is on every link, and no socket sees it.
@@ -110,6 +111,45 @@ func TestKilledAgent(t *testing.T) {
 	}
 	w.radar("int", "detach")
 	w.left()
+}
+
+// TestRefresh: an agent that brings ports up to date takes INT from no packet. It does so when ports come and go, and
+// when it finds a description that is newer than what it knows, as after each radar int attach.
+func TestRefresh(t *testing.T) {
+	for _, by := range []string{"tcx", "clsact"} {
+		t.Run(by, func(t *testing.T) {
+			w := newWorld(t)
+			w.nodes("--hook", by)
+			inside := w.capture("r1", "e1")
+			t.Setenv("RADAR_STATE_DIR", w.state)
+			done := make(chan error, 1)
+			go func() {
+				for range 20 {
+					if _, _, err := node.Refresh(w.domain); err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+			for sent, unmarked := 0, 0; ; {
+				w.send(flow{"h1", "h2", "10.0.3.2", 5001, 100})
+				for _, p := range ofPort(inside.packets(false), 5001) {
+					if sent++; p.dscp != 0x17 {
+						unmarked++
+					}
+				}
+				select {
+				case err := <-done:
+					if err != nil || unmarked > 0 || sent == 0 {
+						t.Errorf("%v; %d of %d packets have no INT: %v", err, unmarked, sent, w.status().of("r1"))
+					}
+					return
+				default:
+				}
+			}
+		})
+	}
 }
 
 // TestDetach: packets under way have passed the sinks when these go, offloads are as they were, and

@@ -179,13 +179,34 @@ func (a *applier) node(n *Node) error {
 		return err
 	}
 	defer t.close()
-	// Sources mark when all of the node's programs are there.
-	a.fill(t, n, list, Source)
-	if err := a.attach(n, maps); err != nil {
+	wanted, err := a.lacks(n)
+	if err != nil {
 		return err
+	}
+	if !wanted {
+		// Sources that mark go on: an agent that looks whether all is right costs no packet its INT. New ones wait for
+		// the other ports' roles.
+		t.fill(n, list, Source, a.most, true)
+	} else { // sources mark when all of the node's programs are there
+		a.fill(t, n, list, Source)
+		if err := a.attach(n, maps); err != nil {
+			return err
+		}
 	}
 	a.fill(t, n, list, 0)
 	return nil
+}
+
+// lacks reports whether a program of the node is missing, or to be replaced.
+func (a *applier) lacks(n *Node) (bool, error) {
+	wanted := a.reload[n.Index]
+	err := n.Do(func() error {
+		for i := range n.Ports {
+			wanted = wanted || !n.Ports[i].Gone && !a.stands(n, &n.Ports[i])
+		}
+		return nil
+	})
+	return wanted, err
 }
 
 // interfaces are those of a node, which are asked for once.
@@ -257,7 +278,7 @@ func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
 
 // fill writes the node's table of ports, without the flags that are hidden.
 func (a *applier) fill(t *table, n *Node, list []Interface, hidden Flags) {
-	mixed := t.fill(n, list, hidden, a.most)
+	mixed := t.fill(n, list, hidden, a.most, false)
 	if hidden == 0 {
 		for _, name := range mixed {
 			a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))
@@ -267,15 +288,6 @@ func (a *applier) fill(t *table, n *Node, list []Interface, hidden Flags) {
 
 // attach puts the programs at the ports where they are not, and newer ones where they must be.
 func (a *applier) attach(n *Node, maps map[string]*ebpf.Map) error {
-	wanted := a.reload[n.Index]
-	if err := n.Do(func() error {
-		for i := range n.Ports {
-			wanted = wanted || !n.Ports[i].Gone && !a.stands(n, &n.Ports[i])
-		}
-		return nil
-	}); err != nil || !wanted {
-		return err
-	}
 	progs, err := a.d.loadPrograms(n, a.has, maps)
 	if err != nil {
 		return err

@@ -217,17 +217,31 @@ func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntIntPort {
 	return e
 }
 
-// fill writes what the node's ports are, without the flags that are hidden. mixed: see through.
-func (t *table) fill(n *Node, list []Interface, hidden Flags, most int) (mixed []string) {
+// fill writes what the node's ports are, without the flags that are hidden; with goOn, those that a port has already
+// stay. mixed: see through.
+func (t *table) fill(n *Node, list []Interface, hidden Flags, most int, goOn bool) (mixed []string) {
 	roles, mixed := through(n, list)
 	for index, flags := range roles {
 		if i := numbered(list, index); i != nil {
-			e := entryOf(n, i, flags&^hidden, most)
+			hide := hidden
+			if goOn {
+				hide &^= t.flags(index)
+			}
+			e := entryOf(n, i, flags&^hide, most)
 			t.set(index, &e)
 		}
 	}
 	t.keepOnly(roles)
 	return mixed
+}
+
+// flags are those that an interface has now.
+func (t *table) flags(ifindex int) Flags {
+	e := &t.list[uint32(ifindex)&t.mask]
+	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
+		return 0
+	}
+	return Flags(atomic.LoadUint32(&e.Flags))
 }
 
 // narrow writes the MTU of an interface. It reports whether the rest of what programs know is the same.
