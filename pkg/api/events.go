@@ -53,7 +53,7 @@ func (h *Hub) follow(w http.ResponseWriter, r *http.Request, want func(topic uin
 		return
 	}
 	out := &stream{hub: h, w: w, control: http.NewResponseController(w), want: want}
-	err = out.begin(missed, restarted)
+	err = out.begin(l, missed, restarted)
 	if err == nil {
 		err = out.follow(r, l, beat)
 	}
@@ -69,17 +69,20 @@ type stream struct {
 	buf     bytes.Buffer
 }
 
-func (s *stream) begin(missed uint64, restarted bool) error {
+func (s *stream) begin(l *listener, missed uint64, restarted bool) error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep events
-	fmt.Fprintf(&s.buf, ": %s\nretry: 1000\n\n", s.hub.origin)
+	// The id is for a listener that loses its connection before the first event.
+	fmt.Fprintf(&s.buf, ": %s\nretry: 1000\nid: %s\n", s.hub.origin, s.hub.id(l.behind))
 	switch {
 	case restarted:
 		s.buf.WriteString("event: missed\ndata: {\"restarted\":true}\n\n")
 	case missed > 0:
 		s.missed(missed)
+	default:
+		s.buf.WriteByte('\n')
 	}
 	return s.flush()
 }

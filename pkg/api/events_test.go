@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"slices"
 	"strings"
@@ -392,5 +393,40 @@ func TestHubBytes(t *testing.T) {
 	}
 	if sum > mostRemembered || sum != h.bytes || h.next-h.first != mostRemembered>>20 {
 		t.Errorf("it keeps %d events of %d bytes (counted: %d), want %d at most", h.next-h.first, sum, h.bytes, mostRemembered)
+	}
+}
+
+// TestEventsBeforeFirst: a listener that loses its connection before the first event knows where to go on.
+func TestEventsBeforeFirst(t *testing.T) {
+	t.Parallel()
+	h := NewHub("test", remembered)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.follow(w, r, func(uint8) bool { return true }, heartbeat)
+	}))
+	t.Cleanup(func() { h.Close(); server.Close() })
+	h.Send(0, "", []byte("{\"before\":1}\n"))
+	last := ""
+	for i := range 3 {
+		response := listen(t, server.URL, last)
+		head := bufio.NewReader(response.Body)
+		for line := ""; line != "\n"; {
+			var err error
+			if line, err = head.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			if id, is := strings.CutPrefix(line, "id: "); is {
+				last = strings.TrimSpace(id)
+			}
+		}
+		response.Body.Close()
+		if want := h.id(1); last != want {
+			t.Fatalf("connection %d: the first id is %q, not %q", i, last, want)
+		}
+		if i == 0 {
+			h.Send(0, "", []byte("{\"meanwhile\":1}\n"))
+		}
+	}
+	if list := read(listen(t, server.URL, last).Body, 1); len(list) != 1 || list[0].id != h.id(2) || list[0].data != `{"meanwhile":1}` {
+		t.Errorf("who comes back gets %+v", list)
 	}
 }

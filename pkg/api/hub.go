@@ -51,8 +51,9 @@ type sent struct {
 }
 
 type listener struct {
-	at   uint64 // position
-	wake chan struct{}
+	at     uint64 // position
+	behind uint64 // number of the event before the first that it gets
+	wake   chan struct{}
 }
 
 // NewHub makes a hub without events, which keeps the newest size of them. origin is the command that sends them.
@@ -124,7 +125,7 @@ func (h *Hub) join(last string) (l *listener, missed uint64, restarted bool, err
 	if h.closed {
 		return nil, 0, false, errClosed
 	}
-	l = &listener{at: h.next, wake: make(chan struct{}, 1)}
+	l = &listener{at: h.next, behind: h.newest, wake: make(chan struct{}, 1)}
 	h.listeners[l] = struct{}{}
 	if last == "" {
 		return l, 0, false, nil
@@ -144,6 +145,9 @@ func (h *Hub) join(last string) (l *listener, missed uint64, restarted bool, err
 		} else {
 			missed = s.number - 1 - number
 		}
+	}
+	if l.at < h.next {
+		l.behind = h.ring[l.at%h.size()].number - 1
 	}
 	return l, missed, !ok, nil
 }
