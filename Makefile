@@ -115,8 +115,8 @@ demo-web: deps-run build ## a virtual network under load, and its page in the br
 	lab/demo-web.sh bin/radar $(if $(CHECK),--check)
 
 .PHONY: generate objects
-generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int
-	go generate ./pkg/intwire ./pkg/telemetry/export
+generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int, the page's bundle
+	go generate ./pkg/intwire ./pkg/telemetry/export ./pkg/api/page
 	go run ./cmd/radar docs docs
 objects: deps-bpf
 	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer/inband

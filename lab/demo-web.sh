@@ -74,7 +74,7 @@ if [ -n "$check" ]; then
 		echo "$1: $2"
 	}
 	asks / '<title>radar</title>'
-	asks /assets/main.js 'render\('
+	asks /assets/page.js 'No domain is attached'
 	asks "/api/v1/domains/$domain/topology?load=true" '"name": ?"r2"'
 	asks "/api/v1/domains/$domain/loss" 'QDISC_DROP'
 	asks "/api/v1/domains/$domain/packets?state=lost&limit=1" '"port": ?"eth1"'

@@ -9,15 +9,15 @@
 #
 # Compiling the BPF objects takes most of the time, and needs clang. So bpf/objects.sum has
 # the checksums of their sources and of what was made from them: where these agree, the
-# objects are up to date. The other files (docs/cli, docs/man, tables of docs/int) are
-# made in seconds, so they are always made.
+# objects are up to date. The other files (docs/cli, docs/man, tables of docs/int, the page's
+# bundle) are made in seconds, so they are always made.
 #
 # Exit status: 1 if a file had to change. It has changed then, and wants to be committed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 objects=(pkg/bpfobj cmd/bench experiments/peer/inband) # packages with a go:generate line for clang
-pages=(docs/man docs/cli docs/int)
+pages=(docs/man docs/cli docs/int pkg/api/page/static)
 export LC_ALL=C
 
 # sums prints a line for each source, each object, and the commands between them.
@@ -35,12 +35,12 @@ sums() {
 
 # state prints the checksums of all generated files.
 state() {
-	find "${pages[@]}" bpf/objects.sum "${objects[@]}" -type f \( -path 'docs/*' -o -name '*_bpfel.*' -o -name objects.sum \) -print0 |
+	find "${pages[@]}" bpf/objects.sum "${objects[@]}" -type f \( -path 'docs/*' -o -name page.js -o -name '*_bpfel.*' -o -name objects.sum \) -print0 |
 		sort -z | xargs -0 sha256sum
 }
 
 make_pages() {
-	go generate ./pkg/intwire ./pkg/telemetry/export
+	go generate ./pkg/intwire ./pkg/telemetry/export ./pkg/api/page
 	go run ./cmd/radar docs docs
 }
 

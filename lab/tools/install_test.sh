@@ -33,7 +33,7 @@ done < <(go version -m "$t/usr/bin/radar" | awk '$1 == "dep" { print $2, $3 }')
 # And what the page is made of.
 while IFS=$'\t' read -r _ name version licence; do
 	grep -qF "$name $version: LICENSE" "$doc/THIRD-PARTY.txt" || fail "no licence ($licence) of $name $version in THIRD-PARTY.txt"
-done < <(grep -v '^#' pkg/api/page/static/assets/lib/versions.txt)
+done < <(grep -v '^#' pkg/api/page/src/lib/versions.txt)
 grep -q '^Go go1' "$doc/THIRD-PARTY.txt" || fail "no terms of Go in THIRD-PARTY.txt"
 
 # A database that is not there is no failure, and is said.

@@ -32,7 +32,7 @@ texts "Go $(go env GOVERSION)" "$(go env GOROOT)" 2>/dev/null || printf '\nGo %s
 while IFS=$'\t' read -r path version folder; do
 	texts "$path $version" "$folder"
 done <<<"$modules"
-lib=pkg/api/page/static/assets/lib
+lib=pkg/api/page/src/lib
 while IFS=$'\t' read -r folder name version _; do
 	texts "$name $version" "$lib/$folder"
 done < <(grep -v '^#' "$lib/versions.txt")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Fetches the libraries of the page (pkg/api/page) from the npm registry, in the versions below, and
-# puts their ES modules with their licences into pkg/api/page/static/assets/lib. Run it after a
+# puts their ES modules with their licences into pkg/api/page/src/lib. Run it after a
 # change of a version. Browsers resolve no bare names without an import map, and the page's content
 # security policy allows no inline one: so imports become relative paths here. Nothing else is changed,
 # but uPlot's small file, which gets an export.
@@ -10,7 +10,7 @@
 # usage: lab/tools/page-libraries.sh [--check]     --check compares with what is in the tree
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-lib=pkg/api/page/static/assets/lib
+lib=pkg/api/page/src/lib
 check=${1:-}
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page has the files of the page that `radar serve` shows: HTML, a style sheet and ES modules, as
-// browsers take them. Nothing is built. docs/design/0036-page.md says how it is made, and why.
+// Package page has the files of the page that `radar serve` shows: HTML with a script that loads the bundle, and the
+// bundle, which esbuild makes of src: scripts, libraries, style sheets. docs/design/0036-page.md says how the page is
+// made, 0046-page-bundle.md why it is one bundle.
 package page
 
 import (
 	"embed"
 	"io/fs"
 )
+
+//go:generate go tool esbuild src/main.js --bundle --minify --format=iife --global-name=radar --loader:.css=text --target=chrome116,firefox124,safari17.4 --charset=utf8 --legal-comments=none --log-level=warning --outfile=static/assets/page.js
 
 //go:embed static
 var static embed.FS

@@ -3,9 +3,12 @@
 package page
 
 import (
+	"bytes"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,26 +16,39 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 )
 
-// own are the files that are not a library's, with their text.
+// sources are this folder: what the bundle is made of is below src.
+var sources = os.DirFS(".")
+
+// own are the sources that are not a library's, with their text.
 func own(t *testing.T) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
-	err := fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(name, "assets/lib/") {
+	for _, root := range []string{"src", "static"} {
+		err := fs.WalkDir(sources, root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasPrefix(name, "src/lib/") || name == bundle {
+				return err
+			}
+			text, err := fs.ReadFile(sources, name)
+			files[name] = string(text)
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		text, err := fs.ReadFile(Files(), name)
-		files[name] = string(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	if files["index.html"] == "" || files["assets/main.js"] == "" {
+	if files[index] == "" || files["src/main.js"] == "" {
 		t.Fatalf("files are missing: %d are there", len(files))
 	}
 	return files
 }
+
+const (
+	bundle = "static/assets/page.js"
+	index  = "static/index.html"
+)
+
+// inline finds scripts that stand in the document.
+var inline = regexp.MustCompile(`(?s)<script([^>]*)>(.*?)</script>`)
 
 // TestPolicy: the page keeps to the server's content security policy, asks no other host, and makes no markup of texts.
 func TestPolicy(t *testing.T) {
@@ -45,7 +61,7 @@ func TestPolicy(t *testing.T) {
 	}
 	for name, text := range own(t) {
 		for what, re := range forbidden {
-			if name == "assets/icon.svg" && what == "another host" {
+			if name == "static/assets/icon.svg" && what == "another host" {
 				text = strings.ReplaceAll(text, "http://www.w3.org/2000/svg", "") // a name, not an address
 			}
 			if found := re.FindString(text); found != "" {
@@ -53,30 +69,60 @@ func TestPolicy(t *testing.T) {
 			}
 		}
 	}
-	for _, script := range regexp.MustCompile(`(?s)<script([^>]*)>(.*?)</script>`).FindAllStringSubmatch(own(t)["index.html"], -1) {
-		if !strings.Contains(script[1], "src=") || strings.TrimSpace(script[2]) != "" {
-			t.Errorf("index.html: an inline script: %s", script[0])
+	// One script is inline: what loads the bundle, and must not need loading itself. The server allows it by its hash.
+	scripts := inline.FindAllStringSubmatch(own(t)[index], -1)
+	if len(scripts) != 1 || scripts[0][1] != "" || !strings.Contains(scripts[0][2], "'/assets/page.js'") || len(scripts[0][2]) > 1000 {
+		t.Errorf("index.html: not one small inline script that loads the bundle: %q", scripts)
+	}
+}
+
+// TestOneBundle: a browser that has the document needs one thing more. The bundle is what go generate makes of the sources.
+func TestOneBundle(t *testing.T) {
+	for _, m := range regexp.MustCompile(`<(?:link|img|script)[^>]*>`).FindAllString(own(t)[index], -1) {
+		if m != "<script>" && !strings.Contains(m, `rel="icon"`) {
+			t.Errorf("index.html: %s is a request of its own, which may fail", m)
 		}
+	}
+	committed, err := fs.ReadFile(Files(), "assets/page.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := regexp.MustCompile(`\bimport ?\(|["']/assets/`).Find(committed); found != nil {
+		t.Errorf("the bundle asks for more: %s", found)
+	}
+	made := filepath.Join(t.TempDir(), "page.js")
+	text, err := fs.ReadFile(sources, "page.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "//go:generate go ")
+	line, _, _ := strings.Cut(rest, "\n")
+	args := strings.Fields(strings.ReplaceAll(line, bundle, made))
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if now, err := os.ReadFile(made); err != nil || !bytes.Equal(now, committed) {
+		t.Errorf("%s is not what src makes: type: go generate ./pkg/api/page (%v)", bundle, err)
 	}
 }
 
 // TestReferences: whatever a file refers to is there.
 func TestReferences(t *testing.T) {
 	refs := regexp.MustCompile(`(?m)(?:\bfrom ?|^import )['"](\.[^'"]+)['"]|(?:src|href)="/(assets/[^"]+)"`)
-	err := fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".js") && !strings.HasSuffix(name, ".html") {
 			return err
 		}
-		text, err := fs.ReadFile(Files(), name)
+		text, err := fs.ReadFile(sources, name)
 		if err != nil {
 			return err
 		}
 		for _, m := range refs.FindAllStringSubmatch(string(text), -1) {
-			to := m[2]
+			to := path.Join("static", m[2])
 			if m[1] != "" {
 				to = path.Join(path.Dir(name), m[1])
 			}
-			if _, err := fs.Stat(Files(), to); err != nil {
+			if _, err := fs.Stat(sources, to); err != nil {
 				t.Errorf("%s refers to %s: %v", name, m[1]+m[2], err)
 			}
 		}
@@ -89,7 +135,7 @@ func TestReferences(t *testing.T) {
 
 // TestLicences: each library has its licence beside it, and a line with its version.
 func TestLicences(t *testing.T) {
-	text, err := fs.ReadFile(Files(), "assets/lib/versions.txt")
+	text, err := fs.ReadFile(sources, "src/lib/versions.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +148,7 @@ func TestLicences(t *testing.T) {
 			listed[fields[0]] = true
 		}
 	}
-	folders, err := fs.ReadDir(Files(), "assets/lib")
+	folders, err := fs.ReadDir(sources, "src/lib")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +157,9 @@ func TestLicences(t *testing.T) {
 			continue
 		}
 		if !listed[f.Name()] {
-			t.Errorf("assets/lib/%s: versions.txt does not name it", f.Name())
+			t.Errorf("src/lib/%s: versions.txt does not name it", f.Name())
 		}
-		if _, err := fs.Stat(Files(), path.Join("assets/lib", f.Name(), "LICENSE")); err != nil {
+		if _, err := fs.Stat(sources, path.Join("src/lib", f.Name(), "LICENSE")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -127,7 +173,7 @@ func TestSizes(t *testing.T) {
 		if len(lines) > 500 {
 			t.Errorf("%s: %d lines", name, len(lines))
 		}
-		if !strings.Contains(text, "SPDX-License-Identifier: Apache-2.0") && name != "assets/icon.svg" {
+		if !strings.Contains(text, "SPDX-License-Identifier: Apache-2.0") && name != "static/assets/icon.svg" {
 			t.Errorf("%s: no SPDX line", name)
 		}
 		for i, line := range lines {
@@ -152,7 +198,7 @@ func TestScripts(t *testing.T) {
 	need.Programs(t, "node:nodejs")
 	for name := range own(t) {
 		if strings.HasSuffix(name, ".js") {
-			if out, err := exec.Command("node", "--check", "static/"+name).CombinedOutput(); err != nil {
+			if out, err := exec.Command("node", "--check", name).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", name, err, out)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"regexp"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -62,6 +63,7 @@ func Serve(ctx context.Context, s *api.Server, c Config) *API {
 // pageOf serves the page's files. They change with radar only, so that browsers ask again each time.
 func pageOf(files fs.FS) http.Handler {
 	serve := http.FileServerFS(files)
+	scripts := inlineScripts(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -69,8 +71,25 @@ func pageOf(files fs.FS) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-cache")
+		if r.URL.Path == "/" {
+			api.AllowScripts(w, scripts...)
+		}
 		serve.ServeHTTP(w, r)
 	})
+}
+
+var inlineScript = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
+
+// inlineScripts are the texts of the scripts that stand in index.html itself.
+func inlineScripts(files fs.FS) (texts []string) {
+	index, err := fs.ReadFile(files, "index.html")
+	if err != nil {
+		return nil // files without a page
+	}
+	for _, m := range inlineScript.FindAllStringSubmatch(string(index), -1) {
+		texts = append(texts, m[1])
+	}
+	return texts
 }
 
 // OpenAPI is the description of the API, as it is kept in docs/openapi.json.

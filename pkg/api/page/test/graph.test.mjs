@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { graphOf, way, directions } from '../static/assets/model.js';
-import { place, styleOf, components } from '../static/assets/layout.js';
+import { graphOf, way, directions } from '../src/model.js';
+import { place, styleOf, components } from '../src/layout.js';
 
 const pair = (a, ap, b, bp, load) => ({ kind: 'pair', ends: [{ node: a, port: ap }, { node: b, port: bp }], load });
 const net = (names, links) => graphOf({ nodes: names.split(' ').map((name) => ({ name })), links });

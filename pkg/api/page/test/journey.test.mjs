@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { journeyOf, positions, spread, parseTime, timeText, timeOf, sinceEpoch } from '../static/assets/journey.js';
-import { Machine, speedOfSlider, sliderOfSpeed } from '../static/assets/machine.js';
+import { journeyOf, positions, spread, parseTime, timeText, timeOf, sinceEpoch } from '../src/journey.js';
+import { Machine, speedOfSlider, sliderOfSpeed } from '../src/machine.js';
 
 // As `radar packets -o json` printed them in lab bottleneck: delivered with a wait in r2's queue, and lost there.
 const epoch = 1795679883;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import * as url from '../static/assets/url.js';
-import { BoundedMap, Ring, Series } from '../static/assets/ring.js';
-import { EventSplitter } from '../static/assets/api.js';
-import { intentOf, offered } from '../static/assets/intent.js';
-import * as format from '../static/assets/format.js';
-import { rateWidth, latencyColour, colours } from '../static/assets/theme.js';
+import * as url from '../src/url.js';
+import { BoundedMap, Ring, Series } from '../src/ring.js';
+import { EventSplitter } from '../src/api.js';
+import { intentOf, offered } from '../src/intent.js';
+import * as format from '../src/format.js';
+import { rateWidth, latencyColour, colours } from '../src/theme.js';
 
 test('the address says all that is chosen, and nothing that is the default', () => {
   assert.equal(url.format(url.defaults), '#/topology');

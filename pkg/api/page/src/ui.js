@@ -5,11 +5,14 @@ import { h, Fragment } from './lib/preact/preact.js';
 import { useEffect, useLayoutEffect, useRef, useState } from './lib/preact/hooks.js';
 import './lib/signals/signals.js'; // components that read a signal follow it
 import htm from './lib/htm/htm.js';
-import { get, inDomain } from './api.js';
+import { get, inDomain, tokens } from './api.js';
 import * as store from './store.js';
 
 export const html = htm.bind(h);
 export { Fragment, useEffect, useLayoutEffect, useRef, useState };
+
+/** Errors that stay as they are until the question or the token is another one. */
+const final = [400, 401, 403, 422];
 
 /**
  * Asks the server a question of the domain, again every so many milliseconds while the page is seen.
@@ -20,7 +23,7 @@ export function useAsk(parts, query, every = 0) {
   const [result, setResult] = useState({ answer: undefined, error: undefined, busy: true });
   const again = useRef(() => {});
   const { domain } = store.state.value;
-  const key = JSON.stringify([domain, parts, query]);
+  const key = JSON.stringify([domain, parts, query, tokens.value]);
   useEffect(() => {
     if (!domain || !parts) return undefined;
     const stop = new AbortController();
@@ -33,6 +36,7 @@ export function useAsk(parts, query, every = 0) {
       } catch (error) {
         if (error.name === 'AbortError') return;
         setResult((before) => ({ ...before, error, busy: false }));
+        if (final.includes(error.status)) return;
       }
       if (every && !stop.signal.aborted) timer = setTimeout(() => (document.hidden ? later() : ask()), every);
     };

@@ -2,7 +2,7 @@
 // The dry run: what each device would get. Nothing is applied that was not shown here.
 
 import { html, Problem, useEffect, useState } from './ui.js';
-import { send, inDomain } from './api.js';
+import { preview, inDomain } from './api.js';
 import { attempt } from './token.js';
 import { rowsOf } from './int-view.js';
 import * as store from './store.js';
@@ -13,7 +13,7 @@ export function Plan({ change, verb, apply, done, back }) {
   const [error, setError] = useState(undefined);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    attempt(() => send('POST', inDomain(store.state.value.domain, 'int', 'plan'), change), setError).then((answer) => answer !== undefined && setPlan(rowsOf(answer)));
+    attempt(() => preview(inDomain(store.state.value.domain, 'int', 'plan'), change), setError).then((answer) => answer !== undefined && setPlan(rowsOf(answer)));
   }, []);
   const go = async () => {
     setBusy(true);

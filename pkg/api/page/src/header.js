@@ -14,7 +14,7 @@ export function Header() {
   const { domain, flow } = store.state.value;
   const names = store.domains.value.map((d) => d.name);
   if (domain && !names.includes(domain)) names.push(domain);
-  return html`<header class="head"><a class="brand" href="#/topology"><img src="/assets/icon.svg" width="24" height="24" alt="" />radar</a>
+  return html`<header class="head"><a class="brand" href="#/topology"><${Mark} />radar</a>
     <label class="domain"><span class="sr">Domain</span><select value=${domain} onChange=${(e) => store.go({ domain: e.target.value, sel: '', flow: '', mode: 'live', t: '' })}>
       ${!names.length && html`<option value="">no domain</option>`}${names.map((n) => html`<option value=${n}>${n}</option>`)}</select></label>
     <${Views} />
@@ -23,6 +23,13 @@ export function Header() {
     <span class="tools"><${IconButton} icon="key" label="The server's token, for changes" onClick=${askToken} />
       <${IconButton} icon="sun" label="Dark or light (t)" onClick=${() => store.setTheme(store.theme.value === 'dark' ? 'light' : 'dark')} />
       <button class="icon" aria-label="Help (?)" title="Help (?)" onClick=${() => { store.help.value = true; }}>?</button></span></header>`;
+}
+
+/** The mark of static/assets/icon.svg, which only the browser itself asks for: the page needs no further file. */
+function Mark() {
+  return html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true"><circle cx="16" cy="16" r="14" fill="#0e141b" stroke="#4cc2ff" stroke-width="2" />
+    <circle cx="16" cy="16" r="7.5" fill="none" stroke="#4cc2ff" stroke-opacity=".5" stroke-width="1.5" /><path d="M16 16L26 8" stroke="#4cc2ff" stroke-width="2.5" stroke-linecap="round" />
+    <circle cx="16" cy="16" r="2.5" fill="#4cc2ff" /><circle cx="9.5" cy="20" r="2" fill="#ff7a45" /></svg>`;
 }
 
 function Views() {

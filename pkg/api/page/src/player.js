@@ -36,22 +36,23 @@ export function startLive() {
 
 /** Loads packets into the time machine, and goes to a moment: that of the address, or the first packet's. */
 export async function loadMachine(more = {}, at = undefined) {
-  const load = ++loads;
+  loading?.abort();
+  const { signal: stopped } = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true, error: '' };
   const { t } = store.state.value;
   const wanted = at ?? (t ? timeOf(t, store.epoch) : undefined);
   const upTo = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
   try {
-    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...upTo, ...more }));
-    if (load !== loads) return; // something else was asked for meanwhile
+    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...upTo, ...more }), stopped);
+    if (stopped.aborted) return; // something else was asked for meanwhile
     setPackets(answer.rows ?? []);
     seek(wanted ?? machine.first);
   } catch (error) {
-    if (load === loads) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error) };
+    if (!stopped.aborted) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error) };
   }
 }
 
-let loads = 0;
+let loading;
 const ahead = 5e7; // ns behind the wanted moment that are loaded, too
 
 /** Puts records into the machine. */

@@ -3,8 +3,9 @@
 
 import { render } from './lib/preact/preact.js';
 import { effect, computed } from './lib/signals-core/signals-core.js';
+import { addStyles } from './styles.js';
 import { html } from './ui.js';
-import { get, inDomain, listen } from './api.js';
+import { get, inDomain, listen, tokens, unanswered } from './api.js';
 import { Header, Nav, viewNames } from './header.js';
 import { TopologyView, scene } from './view-topology.js';
 import { FlowsView, LossesView, PacketsView, PathsView } from './views.js';
@@ -14,6 +15,13 @@ import { Help } from './help.js';
 import { flowFilter, views } from './url.js';
 import * as store from './store.js';
 import * as player from './player.js';
+
+// What the tests in a browser look at: the bundle is a script whose exports are `radar`.
+export { store, player };
+export { listen } from './api.js';
+export { scene } from './view-topology.js';
+export { placeOfFall } from './dots.js';
+export { colours } from './theme.js';
 
 const shown = { topology: TopologyView, packets: PacketsView, flows: FlowsView, paths: PathsView, losses: LossesView, int: IntView };
 const topologyEvery = 10000;
@@ -29,10 +37,11 @@ function Page() {
 
 /** What is wrong with all that is shown, below the header. */
 function Bar() {
-  const { ok, text } = store.connected.value;
+  const { ok, text, final } = store.connected.value;
   const problem = store.problem.value;
   if (problem) return html`<p class="bar problem" role="alert">${problem.text ?? String(problem)} <button class="quiet" onClick=${() => { store.problem.value = undefined; }}>✕</button></p>`;
-  if (!ok && text !== 'connecting') return html`<p class="bar problem" role="alert">Nothing new comes: ${text}. Trying again.</p>`;
+  if (unanswered.value) return html`<p class="bar problem" role="alert">Reconnecting: ${unanswered.value}</p>`;
+  if (!ok && text) return html`<p class="bar problem" role="alert">Nothing new comes: ${text}${final ? '' : '. Reconnecting.'}</p>`;
   if (store.missed.value) return html`<p class="bar">This page was too slow for ${store.missed.value} events. <button class="quiet" onClick=${() => { store.missed.value = 0; }}>✕</button></p>`;
   return null;
 }
@@ -41,6 +50,9 @@ function NoDomain() {
   return html`<div class="empty page-empty"><h1>No domain is attached</h1><p>Attach radar to nodes, and this page shows them:</p>
     <pre>radar lab up bottleneck\nradar attach -d --lab bottleneck</pre></div>`;
 }
+
+/** Reports whether the request itself is wrong, so that it will never have an answer. */
+const isFinal = (error) => error.status >= 400 && error.status < 500;
 
 /** Asks for the server and its domains, and chooses one. */
 async function begin() {
@@ -56,7 +68,7 @@ async function begin() {
   } catch (error) {
     store.problem.value = error;
     if (error.status === 401) tokenAsked().then(begin); // from elsewhere reading takes it, too
-    else setTimeout(begin, 3000);
+    else if (!isFinal(error)) setTimeout(begin, 3000);
   }
 }
 
@@ -65,9 +77,11 @@ const portrait = () => globalThis.innerHeight > globalThis.innerWidth;
 /** Follows one domain: its topology again and again, its events as they come. */
 function followDomain(domain, filter, flow) {
   const stop = new AbortController();
+  let refused; // what the stream has ended with
   const topology = async () => {
     try {
       store.setTopology(await get(inDomain(domain, 'topology'), { load: true }, stop.signal), portrait());
+      if (refused?.status === 404) stream(); // the domain has come back
       if (store.problem.value?.of === 'topology') store.problem.value = undefined;
       store.domains.value = await get('/domains', undefined, stop.signal); // others come and go
     } catch (error) {
@@ -79,11 +93,20 @@ function followDomain(domain, filter, flow) {
   let timer = setTimeout(topology);
   const on = {
     open: () => { store.connected.value = { ok: true, text: '' }; },
-    closed: (error) => { store.connected.value = { ok: false, text: error.text }; },
+    // One interruption is over at once, and says nothing: each container that starts makes one.
+    closed: (error, tries) => { store.connected.value = { ok: false, text: tries > 1 ? error.text : '' }; },
+    refused: (error) => {
+      refused = error;
+      store.connected.value = { ok: false, text: error.text, final: true };
+    },
     event: store.apply,
   };
   const query = { topic: 'packet,loss,load,event', filter, ...(flow ? flowFilter(flow) : {}) };
-  listen(inDomain(domain, 'events'), query, on, stop.signal);
+  const stream = () => {
+    refused = undefined;
+    listen(inDomain(domain, 'events'), query, on, stop.signal);
+  };
+  stream();
   return () => {
     clearTimeout(timer);
     stop.abort();
@@ -92,7 +115,7 @@ function followDomain(domain, filter, flow) {
 
 const followedKey = computed(() => {
   const { domain, filter, flow } = store.state.value;
-  return JSON.stringify([domain, filter, flow]);
+  return JSON.stringify([domain, filter, flow, tokens.value]);
 });
 
 let lastDomain;
@@ -134,6 +157,9 @@ effect(() => {
   document.title = `${viewNames[view]}${domain ? ` · ${domain}` : ''} · radar`;
 });
 
+addStyles();
 store.startTheme();
-render(html`<${Page} />`, document.getElementById('page'));
+const place = document.getElementById('page');
+place.replaceChildren(); // the loader may have written there that it tries again
+render(html`<${Page} />`, place);
 begin();
