@@ -18,7 +18,7 @@ import (
 // feed gives the page what it would get in seconds [from, to) of a day: a load event a second, packets, losses, events,
 // each with new addresses. Links and nodes come and go, too. Between events the page draws.
 const feed = `(async (from, to) => {
-	const store = await import('/assets/store.js');
+	const { store } = radar;
 	const hops = [{ node: 'h1', port: 'eth0', at_ns: 0 }, { node: 'r1', in_port: 'eth0', port: 'eth1', at_ns: 9000, node_ns: 2000, link_ns: 7000 }, { node: 'r2', in_port: 'eth0', port: 'eth1', at_ns: 20000, node_ns: 3000, link_ns: 8000 }];
 	const time = (s) => new Date(1.8e12 + s * 1000).toISOString().replace('Z', '000000Z').replace(/\.(\d{3})000000Z/, '.$1000000Z');
 	for (let s = from; s < to; s++) {

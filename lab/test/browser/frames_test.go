@@ -9,8 +9,7 @@ import (
 // many shows a spine-leaf network of 300 nodes, gives it a load event a second and 100 packets a second, and measures the
 // times between frames, in ms, and what the page's own drawing takes of each.
 const many = `(async () => {
-	const store = await import('/assets/store.js');
-	const { scene } = await import('/assets/view-topology.js');
+	const { store, scene } = radar;
 	const nodes = [], links = [], pair = (a, ap, b, bp) => links.push({ kind: 'pair', ends: [{ node: a, port: ap }, { node: b, port: bp }],
 		load: [{ from: a + '/' + ap, to: b + '/' + bp, packets: 5, p50_ns: 3000, lost: 0 }, { from: b + '/' + bp, to: a + '/' + ap, packets: 5, p50_ns: 2000, lost: 1 }] });
 	for (let s = 0; s < 10; s++) nodes.push({ name: 'spine' + s, class: 'switch' });

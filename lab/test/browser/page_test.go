@@ -109,12 +109,12 @@ func follow(t *testing.T, w *world, p *page) {
 
 // falls reports whether the time machine is at the loss of the packet that is chosen, whose place is at the rim of r2,
 // toward r3, and whether a cross in the colour of losses is drawn there.
-const falls = `(async () => {
-	const [{ scene }, player, dots, { colours }, store] = await Promise.all(['view-topology', 'player', 'dots', 'theme', 'store'].map((m) => import('/assets/' + m + '.js')));
+const falls = `(() => {
+	const { scene, player, placeOfFall, colours, store } = radar;
 	const id = store.state.value.sel.slice(7);
 	const journey = player.machine.journeys.find((j) => j.id === id);
 	if (!journey || journey.falls.length !== 1 || player.machine.t !== journey.falls[0].t) return false;
-	const at = dots.placeOfFall(scene.picture(scene.top), journey.falls[0]);
+	const at = placeOfFall(scene.picture(scene.top), journey.falls[0]);
 	const far = (name) => { const v = scene.camera.at(store.graph.vertices.get(name)); return Math.hypot(v.x - at.x, v.y - at.y); };
 	const [r2, r3] = ['r2', 'r3'].map((name) => scene.camera.at(store.graph.vertices.get(name)));
 	const whole = Math.hypot(r3.x - r2.x, r3.y - r2.y);
@@ -140,6 +140,7 @@ func screens(t *testing.T, w *world, p *page) {
 				p.size(size[0], size[1], theme)
 				p.show(view, "domain", w.lab)
 				p.see(there)
+				p.wait("all questions have an answer", `!document.querySelector('.loading')`)
 				if wide := eval[int](p, `document.documentElement.scrollWidth`); wide > int(size[0]) {
 					t.Errorf("%s is %d pixels wide on a screen of %d", view, wide, size[0])
 				}
