@@ -140,7 +140,7 @@ lint: need-go need-pcap
 	go build -tags nopcap -o /dev/null ./cmd/radar
 	go build -tags nosql -o /dev/null ./cmd/radar
 	go vet -tags nopcap ./pkg/filter
-	go vet -tags nosql ./pkg/store/query ./pkg/cli/sql
+	go vet -tags nosql ./pkg/store/query/... ./pkg/cli/sql
 	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files '*.sh' .ci/run); \
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs shellcheck: apt-get install shellcheck"; exit 1; \
 	else echo "lint: shell scripts are not looked at: apt-get install shellcheck"; fi

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/vnetradar/radar/pkg/cli"
+	_ "github.com/vnetradar/radar/pkg/store/query/engine" // SQL
 )
 
 func main() { os.Exit(cli.Main()) }

@@ -117,7 +117,7 @@ func NewCmd(k *kit.Kit, version string) *cobra.Command {
 }
 
 func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
-	if !query.Available {
+	if !query.Available() {
 		return query.ErrNotBuilt
 	}
 	if k.Output = kit.Format(f.output); f.output == formatParquet {
@@ -308,7 +308,7 @@ func unnamed() (*os.File, error) {
 type asker struct {
 	*kit.Kit
 	f        *options
-	db       *query.DB
+	db       query.DB
 	recorded *answer.Recorded
 	out      *os.File // of Parquet
 	said     int      // damages

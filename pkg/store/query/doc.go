@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package query answers SQL about recordings, by DuckDB in this process. DuckDB opens no file: a table function gives it
-// the columns that a query names, as package segments reads and checks them.
+// Package query says what can be asked about a recording in SQL, and by whom it is answered: package engine, which holds
+// DuckDB. DuckDB is some 60 MB, so only programs that answer SQL import it (for its effect alone). All others, such as
+// tests of other commands, link without it.
 package query
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/store/recording"
 )
 
-// ErrNotBuilt says that this radar was built without SQL.
+// ErrNotBuilt says that this program has no engine.
 var ErrNotBuilt = errors.New("this radar was built without SQL, which needs cgo: build it with CGO_ENABLED=1, a C and C++ compiler, and without -tags nosql")
 
 // Options bound what a query may take. What is 0 has a default.
@@ -30,24 +31,36 @@ type Column struct {
 }
 
 // DB is a recording that is asked. It is for one goroutine.
-type DB struct {
-	r *recording.Recording
-	*engine
+type DB interface {
+	// Query answers a statement: of a SELECT the first rows, if limit is not 0. ctx cancels it.
+	Query(ctx context.Context, text string, limit int) (Rows, error)
+	// Parquet writes the answer to a SELECT into the file of Options.Out.
+	Parquet(ctx context.Context, text string) error
+	Close()
 }
 
+// opens is the engine of this program; nil: it has none.
+var opens func(ctx context.Context, r *recording.Recording, o Options) (DB, error)
+
+// Use makes an engine the one of this program. Package engine calls it.
+func Use(open func(ctx context.Context, r *recording.Recording, o Options) (DB, error)) { opens = open }
+
+// Available reports whether this program has an engine.
+func Available() bool { return opens != nil }
+
 // Open makes a recording ready to be asked. The caller closes the DB before the recording.
-func Open(ctx context.Context, r *recording.Recording, o Options) (*DB, error) {
-	e, err := newEngine(ctx, r, &o)
-	if err != nil {
-		return nil, err
+func Open(ctx context.Context, r *recording.Recording, o Options) (DB, error) {
+	if opens == nil {
+		return nil, ErrNotBuilt
 	}
-	return &DB{r, e}, nil
+	return opens(ctx, r, o)
 }
 
 // Rows are an answer. The caller closes them.
 type Rows interface {
 	Columns() []Column
-	// Next is the next row, valid until the one after; nil: there is none. Values are as Plain gives them.
+	// Next is the next row, valid until the one after; nil: there is none. Values are nil, bool, string, integers as int64,
+	// uint64 or *big.Int, float64, Moment, []any, and map[string]any of structs.
 	Next() ([]any, error)
 	// Selects reports whether they are what a query found, which may be nothing.
 	Selects() bool
@@ -55,9 +68,6 @@ type Rows interface {
 	Plan() bool
 	Close() error
 }
-
-// Plain are the values of an answer: nil, bool, string, integers as int64, uint64 or *big.Int, float64, Moment, []any, and
-// map[string]any of structs.
 
 // Moment is a time as text, RFC 3339 with nanoseconds for JSON and CSV.
 type Moment struct{ Table, Raw string }

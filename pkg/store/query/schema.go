@@ -236,16 +236,16 @@ var eventFields = []Field{
 	{"fields", "VARCHAR", "", "more about it, as JSON", ""},
 }
 
-// percentiles makes a macro of hops: exact percentiles of a time by place, of packets. It counts equal times first, which
+// Percentiles makes a macro of hops: exact percentiles of a time by place, of packets. It counts equal times first, which
 // takes far less than to keep all of them, as quantile_cont does.
-var percentiles = `CREATE MACRO percentiles(place_of, ns_of) AS TABLE
+var Percentiles = `CREATE MACRO percentiles(place_of, ns_of) AS TABLE
 	WITH times AS (SELECT place_of AS place, ns_of AS x, sum(packets) AS k FROM (SELECT ` + list(with(ofPacket, hopFields)) + `, packets FROM radar_hop_counts()) WHERE ns_of IS NOT NULL GROUP BY ALL),
 		ranked AS (SELECT place, x, sum(k) OVER (PARTITION BY place ORDER BY x) AS c, sum(k) OVER (PARTITION BY place) AS n FROM times)
 	SELECT place, any_value(n)::BIGINT AS count, min(x) AS min_ns, min(x) FILTER (c >= 0.5 * n) AS p50_ns, min(x) FILTER (c >= 0.9 * n) AS p90_ns,
 		min(x) FILTER (c >= 0.99 * n) AS p99_ns, min(x) FILTER (c >= 0.999 * n) AS p99_9_ns, max(x) AS max_ns FROM ranked GROUP BY place`
 
-// definition is the statement that makes a view.
-func (v *View) definition() string {
+// Definition is the statement that makes a view.
+func (v *View) Definition() string {
 	return "CREATE VIEW " + v.Name + " AS SELECT " + list(v.Columns) + " FROM " + v.from
 }
 

@@ -14,15 +14,6 @@ type Statement struct {
 	Line int    // of its first line that is not blank, from 1
 }
 
-// makesOwn matches what makes a table, view or macro, none of which outlasts the session.
-var makesOwn = regexp.MustCompile(`(?i)^\s*create\s+(or\s+replace\s+)?(temp\s+|temporary\s+)?(table|view|macro|function)\b`)
-
-// makesTable matches those of them that make a table.
-var makesTable = regexp.MustCompile(`(?i)^\s*create\s+(or\s+replace\s+)?(temp\s+|temporary\s+)?table\b`)
-
-// pivots matches what may be PIVOT.
-var pivots = regexp.MustCompile(`(?i)\bpivot(_wider)?\b`)
-
 // Split finds statements. rest is what has no semicolon at its end: blank if nothing but space and comments.
 func Split(text string) (all []Statement, rest string) {
 	begin := 0
@@ -55,10 +46,10 @@ func lineOf(text string, at int) int {
 }
 
 // Blank reports whether a text has nothing but space and comments.
-func Blank(text string) bool { return uncommented(text) == "" }
+func Blank(text string) bool { return Uncommented(text) == "" }
 
-// uncommented is a text without the space and the comments that it begins with.
-func uncommented(text string) string {
+// Uncommented is a text without the space and the comments that it begins with.
+func Uncommented(text string) string {
 	for text != "" {
 		switch {
 		case strings.ContainsRune(" \t\r\n;", rune(text[0])):
@@ -145,8 +136,8 @@ func isLetter(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b >= 0x80
 }
 
-// firstWord is that of a statement, in small letters.
-func firstWord(text string) string {
+// FirstWord is that of a statement, in small letters.
+func FirstWord(text string) string {
 	for text != "" {
 		n := skip(text)
 		switch {

@@ -2,7 +2,7 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"encoding/json"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
+
+	"github.com/vnetradar/radar/pkg/store/query"
 )
 
 // Layouts of moments.
@@ -22,7 +24,7 @@ const (
 	timeOnly  = "15:04:05.000000"
 )
 
-// plain makes a value of DuckDB one that needs no package of its: see Moment.
+// plain makes a value of DuckDB one that needs no package of its: see query.Rows.
 func plain(v any, kind string) any {
 	switch x := v.(type) {
 	case nil, bool, string, float64, *big.Int:
@@ -73,15 +75,15 @@ func plainOf(v reflect.Value) any {
 	return fmt.Sprint(v.Interface())
 }
 
-func momentOf(t time.Time, kind string) Moment {
+func momentOf(t time.Time, kind string) query.Moment {
 	t = t.UTC()
 	switch kind {
 	case "DATE":
-		return Moment{t.Format(dateOnly), t.Format(dateOnly)}
+		return query.Moment{Table: t.Format(dateOnly), Raw: t.Format(dateOnly)}
 	case "TIME", "TIMETZ":
-		return Moment{t.Format(timeOnly), t.Format(timeOnly)}
+		return query.Moment{Table: t.Format(timeOnly), Raw: t.Format(timeOnly)}
 	}
-	return Moment{t.Format(tableTime), t.Format(rawTime)}
+	return query.Moment{Table: t.Format(tableTime), Raw: t.Format(rawTime)}
 }
 
 func intervalText(i duckdb.Interval) string {

@@ -2,7 +2,7 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"context"
@@ -23,6 +23,7 @@ import (
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/parquet"
+	"github.com/vnetradar/radar/pkg/store/query"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
@@ -89,22 +90,22 @@ func several(n uint64) (all []*segments.Packet) {
 }
 
 // opened is a recording that can be asked.
-func opened(t *testing.T, dir string, o Options) (*DB, *recording.Recording) {
+func opened(t *testing.T, dir string, o query.Options) (*engine, *recording.Recording) {
 	t.Helper()
 	r, err := recording.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := Open(t.Context(), r, o)
+	db, err := query.Open(t.Context(), r, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close(); r.Dir.Close() })
-	return db, r
+	return db.(*engine), r
 }
 
 // answer is what a statement says: rows by lines, values by spaces.
-func answer(t *testing.T, db *DB, text string) string {
+func answer(t *testing.T, db *engine, text string) string {
 	t.Helper()
 	rows, err := db.Query(t.Context(), text, 0)
 	if err != nil {
@@ -137,7 +138,7 @@ func TestDriver(t *testing.T) {
 	}
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(1)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	r, err := db.raw.QueryContext(t.Context(), "SELECT 1", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestRows(t *testing.T) {
 	lost.State, lost.Lost, lost.Segs, lost.Hops = record.Lost, true, 3, lost.Hops[:2]
 	lost.Loss = packet.Drop{Node: 1, Port: 3, At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", AtNs: 55, First: true}
 	keep(t, dir, segments.Options{Once: true}, append(all, lost)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	for text, want := range map[string]string{
 		"SELECT count(*), sum(segs), min(t_ns), max(t_ns) FROM packets":                                                             "5001 5003 1000000000000000000 1000000000005000000",
 		"SELECT id, guid, src, sport, ttl, ttl_sent, tcp_seq, lost, path, state FROM packets WHERE pos = 18":                        "000000ab-12 0x2 10.0.0.1 1000 64 63 <nil> false n0 > n1 > n2 delivered",
@@ -180,8 +181,8 @@ func TestRows(t *testing.T) {
 func TestViews(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(1)...)
-	db, _ := opened(t, dir, Options{})
-	for _, v := range Views {
+	db, _ := opened(t, dir, query.Options{})
+	for _, v := range query.Views {
 		var want []string
 		for _, f := range v.Columns {
 			want = append(want, f.Name+" "+f.Type)
@@ -201,7 +202,7 @@ func TestUnknown(t *testing.T) {
 	copied.Tree = true
 	copied.Drops = []packet.BranchDrop{{Hop: 1, Drop: packet.Drop{Node: 1, Port: packet.NoPort, AtNs: packet.NoTime}}}
 	keep(t, dir, segments.Options{}, lost, copied)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	want := `node <nil> <nil> <nil> <nil>`
 	if got := answer(t, db, `SELECT "at", port, reason, qdisc, "function" FROM losses`); got != want+"\n"+want {
 		t.Errorf("losses: %s", got)
@@ -226,7 +227,7 @@ func TestEvents(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	for text, want := range map[string]string{
 		"SELECT kind FROM events ORDER BY t": "a\nb\nc\ufffd",
 		"WITH RECURSIVE r AS (SELECT 0 AS n, 'x' AS kind UNION ALL SELECT n + 1, e.kind FROM r, events e WHERE n < 2 AND (n = 0 OR r.kind = e.kind)) SELECT count(*) FROM r": "7",
@@ -245,7 +246,7 @@ func TestTwice(t *testing.T) {
 	said.INT[1] = map[string]uint64{"queue_occ": 1 << 63}
 	keep(t, dir, segments.Options{Once: true}, several(10)...)
 	keep(t, dir, segments.Options{Once: true}, append(several(15)[5:], said)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	for text, want := range map[string]string{
 		"SELECT count(*), count(DISTINCT id) FROM packets": "15 15",
 		"SELECT count(*) FROM hops":                        "45",
@@ -276,7 +277,7 @@ func TestDamaged(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(filepath.Dir(files[0]), "packets-link.parquet")); err != nil {
 		t.Fatal(err)
 	}
-	db, r := opened(t, dir, Options{})
+	db, r := opened(t, dir, query.Options{})
 	if got := answer(t, db, "SELECT count(*), count(latency_ns) FROM packets"); got != "66536 66536" {
 		t.Errorf("%s packets: what is asked for is not damaged", got)
 	}
@@ -309,7 +310,7 @@ func TestCounted(t *testing.T) {
 		all = append(all, p)
 	}
 	keep(t, dir, segments.Options{Once: true}, all...)
-	db, _ := opened(t, dir, Options{Threads: 2})
+	db, _ := opened(t, dir, query.Options{Threads: 2})
 	for _, c := range []struct{ table, columns string }{
 		{"hop", "hop, link_ns"}, {"hop", "node, port, node_ns"}, {"hop", "link_ns, node_ns"}, {"hop", "node"}, {"hop", "link_ns, node_ns, path_id, src, dst"}, {"hop", "queue_ns"},
 		{"packet", "dst, path"}, {"packet", "dst, sport, path_id, state, guid"}, {"packet", "dst, latency_ns"}, {"packet", "segs"},
@@ -340,7 +341,7 @@ func TestNarrow(t *testing.T) {
 func TestStream(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(3)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	for text, want := range map[string]string{
 		"SELECT CASE WHEN range = 9000000 THEN error('late') ELSE range END FROM range(10000000)": "late",
 		"SELECT a.range FROM range(1000000000) a, range(1000) b":                                  "left",
@@ -377,7 +378,7 @@ func TestParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	db, _ := opened(t, dir, Options{Out: fmt.Sprintf("/proc/self/fd/%d", f.Fd())})
+	db, _ := opened(t, dir, query.Options{Out: fmt.Sprintf("/proc/self/fd/%d", f.Fd())})
 	if err := db.Parquet(t.Context(), "SELECT id, t FROM packets"); err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +400,7 @@ func TestParquet(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(3)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if rows, err := db.Query(ctx, "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range, b.range) = 0", 0); err == nil {
@@ -415,7 +416,7 @@ func TestInterrupted(t *testing.T) {
 func TestReleased(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(30000)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	var held atomic.Int64
 	create, destroy := mapping.CreateVector, mapping.DestroyVector
 	mapping.CreateVector = func(l mapping.LogicalType, n mapping.IdxT) mapping.Vector { held.Add(1); return create(l, n) }
@@ -442,31 +443,8 @@ func TestReleased(t *testing.T) {
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(3)...)
-	db, _ := opened(t, dir, Options{Memory: 30 << 20})
+	db, _ := opened(t, dir, query.Options{Memory: 30 << 20})
 	if got := answer(t, db, "SELECT count(*) FROM (SELECT DISTINCT range::VARCHAR || 'some more text than fits' FROM range(10000000))"); !strings.Contains(got, "‹memory›") {
 		t.Errorf("%.200s", got)
-	}
-}
-
-func TestSplit(t *testing.T) {
-	for text, want := range map[string]string{
-		"SELECT 1; SELECT ';' -- ;\n;":              "SELECT 1|SELECT ';' -- ;|",
-		"select $$ ; $$, $a$ ; $$ $a$; x":           "select $$ ; $$, $a$ ; $$ $a$| x",
-		`select E'it\'s;', "a;""b"; /* ; */ `:       `select E'it\'s;', "a;""b"| /* ; */ `,
-		";;":                                        "",
-		"select 'open; ":                            "select 'open; ",
-		"CREATE TABLE a$b AS SELECT 1; SELECT 2;\n": "CREATE TABLE a$b AS SELECT 1|SELECT 2|\n",
-	} {
-		list, rest := Split(text)
-		got := ""
-		for _, s := range list {
-			got += s.Text + "|"
-		}
-		if got+rest != want {
-			t.Errorf("%q: %q, want %q", text, got+rest, want)
-		}
-	}
-	if list := SplitAll("\n\nSELECT 1;\n -- x\nSELECT 2"); len(list) != 2 || list[0].Line != 3 || list[1].Line != 4 {
-		t.Errorf("%+v", list)
 	}
 }

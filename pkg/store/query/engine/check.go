@@ -2,7 +2,7 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/store/query"
 )
 
 // changing are words that begin statements which ask nothing. What they would do the settings forbid as well.
@@ -28,28 +29,34 @@ var (
 	acts = regexp.MustCompile(`(?i)^((enable|disable)_.*|(force_)?checkpoint|truncate_.*|json_execute_.*|arrow_scan.*)$`)
 	// hides matches texts in which such a function may stand where no plan is made before it runs.
 	hides = regexp.MustCompile(`(?i)\b(enable|disable|truncate)_\w*|\b\w*checkpoint\b|\b\w*execute_serialized\w*|\barrow_scan\w*|\bquery\b`)
+	// makesOwn matches what makes a table, view or macro, none of which outlasts the session.
+	makesOwn = regexp.MustCompile(`(?i)^\s*create\s+(or\s+replace\s+)?(temp\s+|temporary\s+)?(table|view|macro|function)\b`)
+	// makesTable matches those of them that make a table.
+	makesTable = regexp.MustCompile(`(?i)^\s*create\s+(or\s+replace\s+)?(temp\s+|temporary\s+)?table\b`)
+	// pivots matches what may be PIVOT.
+	pivots = regexp.MustCompile(`(?i)\bpivot(_wider)?\b`)
 )
 
 // check finds what is wrong with a statement before it runs, and refuses what asks nothing. It returns what may run, and
 // whether that is a SELECT that can stand in another one.
 func (e *engine) check(ctx context.Context, text string) (runs string, selects bool, err error) {
-	first := firstWord(text)
+	first := query.FirstWord(text)
 	refused := fault.Usage.Errorf("%s asks nothing: use SELECT, SHOW, DESCRIBE, EXPLAIN, or CREATE of a table, view or macro of your own", strings.ToUpper(first))
 	if slices.Contains(changing, first) {
 		return "", false, refused
 	}
 	if first == "explain" {
-		bare := uncommented(text)
+		bare := query.Uncommented(text)
 		how := explains.FindString(bare)
 		runs, _, err := e.check(ctx, bare[len(how):])
 		return how + " " + runs, false, err
 	}
 	kind, one, err := e.kindOf(text)
-	own := kind == duckdb.STATEMENT_TYPE_CREATE && makesOwn.MatchString(uncommented(text))
+	own := kind == duckdb.STATEMENT_TYPE_CREATE && makesOwn.MatchString(query.Uncommented(text))
 	switch {
 	case err != nil:
 		return "", false, err
-	case !one && !strings.Contains(text, ";"), own && !makesTable.MatchString(uncommented(text)):
+	case !one && !strings.Contains(text, ";"), own && !makesTable.MatchString(query.Uncommented(text)):
 		if name := hides.FindString(text); name != "" {
 			return "", false, fault.Usage.Errorf("%q cannot stand in a view, in a macro, or in PIVOT without IN: it may change something", name)
 		}

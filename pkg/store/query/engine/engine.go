@@ -2,7 +2,7 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"context"
@@ -16,12 +16,20 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/store/query"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
-// Available says whether SQL is built in.
-const Available = true
+func init() { query.Use(open) }
+
+func open(ctx context.Context, r *recording.Recording, o query.Options) (query.DB, error) {
+	e, err := newEngine(ctx, r, &o)
+	if err != nil {
+		return nil, err // a nil engine would be a DB
+	}
+	return e, nil
+}
 
 // engine is DuckDB, in memory.
 type engine struct {
@@ -38,7 +46,7 @@ type engine struct {
 	err   error // of finding
 }
 
-func newEngine(ctx context.Context, r *recording.Recording, o *Options) (_ *engine, err error) {
+func newEngine(ctx context.Context, r *recording.Recording, o *query.Options) (_ *engine, err error) {
 	connector, err := duckdb.NewConnector("", nil)
 	if err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
@@ -64,7 +72,7 @@ func newEngine(ctx context.Context, r *recording.Recording, o *Options) (_ *engi
 	return e, e.setUp(ctx, o)
 }
 
-// Close ends it.
+// Close implements query.DB.
 func (e *engine) Close() {
 	if e.conn != nil {
 		e.conn.Close()
@@ -73,12 +81,12 @@ func (e *engine) Close() {
 }
 
 // setUp makes the views, and takes everything from DuckDB that reaches out of it.
-func (e *engine) setUp(ctx context.Context, o *Options) error {
+func (e *engine) setUp(ctx context.Context, o *query.Options) error {
 	var all []string
-	for i := range Views {
-		all = append(all, Views[i].definition())
+	for i := range query.Views {
+		all = append(all, query.Views[i].Definition())
 	}
-	all = append(all, percentiles, fmt.Sprintf("SET threads = %d", e.threads), "SET temp_directory = "+quoted(o.Temp), "SET TimeZone = 'UTC'", "SET preserve_insertion_order = false")
+	all = append(all, query.Percentiles, fmt.Sprintf("SET threads = %d", e.threads), "SET temp_directory = "+quoted(o.Temp), "SET TimeZone = 'UTC'", "SET preserve_insertion_order = false")
 	if o.Memory > 0 {
 		all = append(all, fmt.Sprintf("SET memory_limit = '%dB'", o.Memory))
 	}
@@ -182,8 +190,8 @@ func (r *eventRows) FillRow(to duckdb.Row) (bool, error) {
 	return err == nil, err
 }
 
-// Query answers a statement: of a SELECT the first rows, if limit is not 0. ctx cancels it.
-func (e *engine) Query(ctx context.Context, text string, limit int) (Rows, error) {
+// Query implements query.DB.
+func (e *engine) Query(ctx context.Context, text string, limit int) (query.Rows, error) {
 	e.run = ctx
 	text, selects, err := e.check(ctx, text)
 	if err != nil {
@@ -197,11 +205,11 @@ func (e *engine) Query(ctx context.Context, text string, limit int) (Rows, error
 		return nil, e.failed(ctx, err)
 	}
 	all := e.newRows(ctx, r)
-	all.selects, all.plan = selects, firstWord(text) == "explain"
+	all.selects, all.plan = selects, query.FirstWord(text) == "explain"
 	return all, nil
 }
 
-// Parquet writes the answer to a SELECT into the file of Options.Out.
+// Parquet implements query.DB.
 func (e *engine) Parquet(ctx context.Context, text string) error {
 	e.run = ctx
 	text, selects, err := e.check(ctx, text)

@@ -2,7 +2,7 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	bindings "github.com/duckdb/duckdb-go-bindings"
 	"github.com/duckdb/duckdb-go/v2"
 	"github.com/duckdb/duckdb-go/v2/mapping"
+
+	"github.com/vnetradar/radar/pkg/store/query"
 )
 
 // The driver holds a whole answer in memory that DuckDB's limit does not count. As a stream, DuckDB makes rows when they
@@ -29,7 +31,7 @@ type rows struct {
 	driver.Rows
 	e       *engine
 	ctx     context.Context
-	columns []Column
+	columns []query.Column
 	raw     []driver.Value
 	values  []any
 	release func()
@@ -41,7 +43,7 @@ func (e *engine) newRows(ctx context.Context, r driver.Rows) *rows {
 	names := r.Columns()
 	all := &rows{Rows: r, e: e, ctx: ctx, raw: make([]driver.Value, len(names)), values: make([]any, len(names))}
 	for i, name := range names {
-		all.columns = append(all.columns, Column{name, r.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i)})
+		all.columns = append(all.columns, query.Column{Name: name, Type: r.(driver.RowsColumnTypeDatabaseTypeName).ColumnTypeDatabaseTypeName(i)})
 	}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -56,16 +58,16 @@ func (e *engine) newRows(ctx context.Context, r driver.Rows) *rows {
 	return all
 }
 
-// Columns implements Rows.
-func (r *rows) Columns() []Column { return r.columns }
+// Columns implements query.Rows.
+func (r *rows) Columns() []query.Column { return r.columns }
 
-// Selects implements Rows.
+// Selects implements query.Rows.
 func (r *rows) Selects() bool { return r.selects }
 
-// Plan implements Rows.
+// Plan implements query.Rows.
 func (r *rows) Plan() bool { return r.plan }
 
-// Next implements Rows.
+// Next implements query.Rows.
 func (r *rows) Next() ([]any, error) {
 	err := r.ctx.Err()
 	if err == nil {
@@ -85,7 +87,7 @@ func (r *rows) Next() ([]any, error) {
 	return r.values, nil
 }
 
-// Close implements Rows.
+// Close implements query.Rows.
 func (r *rows) Close() error {
 	if r.release == nil {
 		return nil

@@ -2,13 +2,14 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/store/query"
 	"github.com/vnetradar/radar/pkg/store/segments"
 )
 
@@ -18,7 +19,7 @@ func TestHostile(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	keep(t, dir, segments.Options{}, several(3)...)
 	for _, temp := range []string{"", out} {
-		db, _ := opened(t, dir, Options{Temp: temp})
+		db, _ := opened(t, dir, query.Options{Temp: temp})
 		const settings = "SELECT name, value FROM duckdb_settings() ORDER BY name"
 		before := answer(t, db, settings)
 		for _, text := range hostile(dir, out) {
@@ -68,7 +69,7 @@ func hostile(dir, out string) (all []string) {
 func TestAllowed(t *testing.T) {
 	dir := t.TempDir()
 	keep(t, dir, segments.Options{}, several(3)...)
-	db, _ := opened(t, dir, Options{})
+	db, _ := opened(t, dir, query.Options{})
 	for _, text := range []string{
 		"-- own\n/* of /* the */ session */ CREATE TABLE a AS SELECT 1 AS b", "-- x\nCREATE VIEW v AS SELECT b AS \"checkpoints\" FROM a", "/* x */ CREATE OR REPLACE MACRO twice(x) AS 2 * x",
 		"-- enable_profiling()\nSELECT 'query(', 1 AS checkpoint", "FROM query('FROM a')", "PIVOT a ON b", "SELECT * FROM (PIVOT a ON b)", "PIVOT a ON b IN (1)", "SUMMARIZE packets", "TABLE a", "SHOW TABLES", "DESCRIBE a",

@@ -2,7 +2,7 @@
 
 //go:build cgo && !nosql
 
-package query
+package engine
 
 import (
 	"math/bits"
