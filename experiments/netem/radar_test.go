@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
@@ -26,6 +27,7 @@ type radar struct{ binary, domain string }
 // attach attaches RADAR_BIN to all machines of a lab, or a radar that is built for it.
 func attach(t *testing.T, l *lab.Lab) *radar {
 	t.Helper()
+	need.Radar(t)
 	r := &radar{binary: os.Getenv("RADAR_BIN"), domain: nstest.Unique()}
 	if r.binary == "" {
 		r.binary = filepath.Join(t.TempDir(), "radar")

@@ -318,6 +318,7 @@ func TestServiceChain(t *testing.T) {
 func TestForwarder(t *testing.T) {
 	needs(t)
 	need.Programs(t, "go:golang")
+	need.Radar(t)
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", filepath.Join(bin, "radar"), "./cmd/radar")
 	build.Dir = "../.."

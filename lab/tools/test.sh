@@ -13,6 +13,11 @@
 # begin a new one). A test that fails twice fails the run, and so does, the first time, a data
 # race, or a package that fails though none of its tests does.
 #
+# A package is not run whose tests have passed before with the same inputs: go test has the pass in its cache, and package
+# lab/test/need says what it depends on. The run names these packages. A package in which a test failed, even once, is
+# never kept.
+#
+# FORCE=1        runs all packages; so do RADAR_TIER=nightly and -- -count=1
 # SIDE_BY_SIDE   how many packages at once (6)
 # RADAR_REQUIRE  what tests must not be skipped for (root tools docker pcap)
 # RADAR_TIER     of lab/test/need (test)
@@ -51,6 +56,10 @@ if [ ${#packages[@]} -eq 0 ]; then
 	packages=("${first[@]}" "${rest[@]}")
 fi
 
+fresh=()
+if [ -n "${FORCE:-}" ] || [ "${RADAR_TIER:-}" = nightly ]; then fresh=(-count=1); fi
+eval "$(lab/tools/state.sh variables)"
+
 mkdir -p bin
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
@@ -59,7 +68,7 @@ failed=0
 go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped \
 	--jsonfile "$json" --rerun-fails=1 --rerun-fails-report "$report" --rerun-fails-run-root-test \
 	--rerun-fails-abort-on-data-race --packages "${packages[*]}" -- \
-	-count=1 -vet=off -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
+	"${fresh[@]}" -vet=off -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
 
 # A second run of failed tests says nothing of a package that failed without one (its TestMain:
 # something was left behind), nor of tests that a killed program had not begun.
@@ -70,6 +79,12 @@ broken=$(jq -rs '[.[] | select(.Package)] | group_by(.Package)[]
 if [ -n "$broken" ]; then
 	awk '{ print "FAILED as a package, or was killed: " $0 }' <<<"$broken"
 	[ "$failed" -ne 0 ] || failed=1
+fi
+
+kept=$(jq -r 'select(.Action == "output" and .Test == null and (.Output | test("^ok .*\\(cached\\)"))) | .Package' "$json" 2>/dev/null | sed "s|^$(go list -m)/||" | sort -u)
+if [ -n "$kept" ]; then
+	echo "$(wc -l <<<"$kept") packages passed before with the same inputs, and were not run (FORCE=1 runs them):"
+	paste -sd' ' <<<"$kept" | fold -s -w 120 | sed 's/^/  /'
 fi
 
 # Lines of the report: PACKAGE.TEST: N runs, M failures

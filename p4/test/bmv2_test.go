@@ -39,6 +39,7 @@ type network struct {
 func startLab(t *testing.T, set map[string]string) *network {
 	t.Helper()
 	need.AsRoot(t)
+	need.Tree(t) // the switch reads the program
 	need.Programs(t, "ip:iproute2", "ethtool", "tcpdump", "nsenter:util-linux")
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
 	t.Setenv("PATH", filepath.Dir(radarbin.Path(t))+":"+os.Getenv("PATH"))

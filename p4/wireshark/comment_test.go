@@ -33,11 +33,7 @@ const lostComment = `{"radar":1,"id":"5f-1","guid":"0x1","hop":2,"node":"r1","po
 func read(t *testing.T, comments [][]byte) []string {
 	t.Helper()
 	need.Programs(t, "lua5.2", "lua5.4")
-	for _, part := range []string{"json", "comment", "fields"} { // go test keeps results until a file changes that it has read
-		if _, err := os.ReadFile("radar_packets/" + part + ".lua"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	need.Tree(t) // they read the plugin
 	var lines bytes.Buffer
 	for _, c := range comments {
 		fmt.Fprintf(&lines, "%x\n", c)
@@ -122,6 +118,7 @@ func TestAnyComment(t *testing.T) {
 // TestFields: tshark has the fields, of their types, in whole numbers of 64 bits.
 func TestFields(t *testing.T) {
 	need.Programs(t, "tshark")
+	need.Tree(t) // it reads the plugin
 	out, err := exec.Command("tshark", "-G", "fields", "-X", "lua_script:radar_packets/radar_packets.lua").Output()
 	if err != nil {
 		t.Fatal(err)

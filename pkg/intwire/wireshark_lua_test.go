@@ -18,6 +18,7 @@ import (
 // Wireshark makes the same of bytes in both.
 func TestWiresharkLua(t *testing.T) {
 	need.Programs(t, "lua5.2", "lua5.4")
+	need.Tree(t) // they read the plugin
 	// go test keeps results until a file changes that the test itself has looked at.
 	parts, err := filepath.Glob("../../p4/wireshark/radar_int/*.lua")
 	if err != nil || len(parts) < 10 {

@@ -9,6 +9,12 @@
 //   - RADAR_REQUIRE lists needs, separated by spaces or commas. A test that lacks one of
 //     these fails. A test that lacks another need is skipped and says why.
 //
+// Asking also says what a pass depends on. go test keeps passes, and compares the test's program, the variables that it
+// reads and the files of this module that it opens; not what programs that it starts read, nor the machine. For these stand
+// variables with checksums (lab/tools/state.sh, set by lab/tools/test.sh), which are read here: RADAR_MACHINE of the kernel
+// and of what is installed, read whenever a test asks for anything; RADAR_TREE of all files of this repository, read by
+// [Tree]; RADAR_SOURCES of those that radar is built of, read by [Radar].
+//
 // A word that this package does not know, in either variable, fails every test that asks:
 // a typing error must not switch a check off.
 package need
@@ -65,6 +71,7 @@ func AsRoot(t testing.TB) {
 // "name:package" where Debian's package has another name.
 func Programs(t testing.TB, programs ...string) {
 	t.Helper()
+	dependsOn("RADAR_MACHINE")
 	var packages []string
 	for _, p := range programs {
 		name, pkg, named := strings.Cut(p, ":")
@@ -79,6 +86,22 @@ func Programs(t testing.TB, programs ...string) {
 		Lack(t, Tools, "apt-get install "+strings.Join(packages, " "))
 	}
 }
+
+// Tree says that the test starts a program that reads files of this repository, such as a script or a compiler: after any
+// change of the tree it runs again.
+func Tree(t testing.TB) {
+	t.Helper()
+	dependsOn("RADAR_TREE")
+}
+
+// Radar says that the test runs a radar that was built of this tree: after any change but of its pages it runs again.
+func Radar(t testing.TB) {
+	t.Helper()
+	dependsOn("RADAR_SOURCES")
+}
+
+// dependsOn reads a variable, so that go test compares it before it takes an earlier pass for this one.
+func dependsOn(variable string) { _ = os.Getenv(variable) }
 
 // Nightly ends the test outside the tier "nightly": it is one of many of its kind, or
 // takes long, and another test of the tier "test" fails for the same faults.
@@ -121,6 +144,7 @@ func Lack(t testing.TB, need Need, what string) {
 }
 
 func required() (list []Need, err error) {
+	dependsOn("RADAR_MACHINE")
 	words := strings.FieldsFunc(os.Getenv("RADAR_REQUIRE"), func(r rune) bool { return r == ' ' || r == ',' })
 	for _, w := range words {
 		if !slices.Contains(all, Need(w)) {
@@ -133,6 +157,7 @@ func required() (list []Need, err error) {
 
 func tier(t testing.TB) string {
 	t.Helper()
+	dependsOn("RADAR_MACHINE")
 	switch name := os.Getenv("RADAR_TIER"); name {
 	case check, test, nightly:
 		return name

@@ -5,6 +5,8 @@ package need
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -89,6 +91,32 @@ func TestAsRoot(t *testing.T) {
 		}
 		if got := run(AsRoot); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("RADAR_REQUIRE=%q: ended by %q, want %q", require, got, want)
+		}
+	}
+}
+
+// TestDepends: go test learns what a pass depends on. It reads that from the log that this asks for, too.
+func TestDepends(t *testing.T) {
+	ask := map[string]func(testing.TB){
+		"tier":     func(t testing.TB) { IsCheck(t) },
+		"root":     func(t testing.TB) { run(func(testing.TB) { AsRoot(t) }) },
+		"programs": func(t testing.TB) { Programs(t, "sh") },
+		"tree":     Tree,
+		"radar":    Radar,
+	}
+	if name := os.Getenv("NEED_ASK"); name != "" {
+		ask[name](t)
+		return
+	}
+	for name, want := range map[string]string{"tier": "RADAR_MACHINE", "root": "RADAR_MACHINE", "programs": "RADAR_MACHINE", "tree": "RADAR_TREE", "radar": "RADAR_SOURCES"} {
+		log := filepath.Join(t.TempDir(), "log")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDepends$", "-test.testlogfile="+log)
+		cmd.Env = append(os.Environ(), "NEED_ASK="+name)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "getenv "+want+"\n") {
+			t.Errorf("%s: %v: no %s in\n%s", name, err, want, text)
 		}
 	}
 }

@@ -26,6 +26,7 @@ var built struct {
 // test is skipped there. A TestMain calls Remove at its end.
 func Path(t testing.TB) string {
 	t.Helper()
+	need.Radar(t)
 	if path := os.Getenv("RADAR_BIN"); path != "" {
 		return path
 	}

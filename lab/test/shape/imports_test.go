@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 const (
@@ -44,7 +46,7 @@ var floors = map[string]int{
 
 	"pkg/api": faces, "pkg/cli": faces, "cmd": faces,
 
-	"bpf/test": elsewhere, "cmd/bench": elsewhere, "experiments": elsewhere, "lab/kathara": elsewhere, "lab/test": elsewhere,
+	"bpf/test": elsewhere, "cmd/bench": elsewhere, "experiments": elsewhere, "lab/kathara": elsewhere, "lab/test": elsewhere, "lab/tools": elsewhere,
 	"p4/recorded": elsewhere, "p4/test": elsewhere, "pkg/cli/clitest": elsewhere, "pkg/sink/sinktest": elsewhere, "pkg/vnet/backpack/ringtest": elsewhere,
 }
 
@@ -122,6 +124,7 @@ func TestImports(t *testing.T) {
 // list returns the packages, without their tests.
 func list(t *testing.T) (all []pkg) {
 	t.Helper()
+	need.Tree(t)
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
 	cmd.Dir = root
 	out, err := cmd.Output()

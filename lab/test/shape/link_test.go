@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // engine is the package that holds DuckDB, whose library takes some five seconds of CPU in each program that is linked with it.
@@ -17,6 +19,7 @@ var asking = []string{"cmd/radar", "pkg/cli/record", "pkg/cli/sql", engine}
 
 // TestEngine: DuckDB is linked into radar, and into the tests that ask SQL, but into no other test.
 func TestEngine(t *testing.T) {
+	need.Tree(t)
 	cmd := exec.Command("go", "list", "-deps", "-test", "-f", `{{.ImportPath}}:{{join .Deps " "}}`, "./...")
 	cmd.Dir = root
 	out, err := cmd.Output()

@@ -15,6 +15,7 @@ import (
 // that out, which few run, and what the mutant was to show would no longer be shown.
 func TestMutantsApply(t *testing.T) {
 	need.Programs(t, "patch:patch")
+	need.Tree(t)
 	patches, err := filepath.Glob(root + "/lab/test/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
 		t.Fatalf("no patches: %v", err)

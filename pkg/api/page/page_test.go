@@ -196,6 +196,7 @@ func TestSizes(t *testing.T) {
 // TestScripts: what needs no browser is tested by node's own runner.
 func TestScripts(t *testing.T) {
 	need.Programs(t, "node:nodejs")
+	need.Tree(t) // node reads the modules
 	for name := range own(t) {
 		if strings.HasSuffix(name, ".js") {
 			if out, err := exec.Command("node", "--check", name).CombinedOutput(); err != nil {

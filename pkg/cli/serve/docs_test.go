@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 )
 
 // TestExamples: the programs of docs/api.md say what they are to say.
 func TestExamples(t *testing.T) {
+	need.Tree(t) // go builds a program
 	w := measured(t)
 	s := serve(t, "--listen", "0")
 	text, err := os.ReadFile("../../../docs/api.md")

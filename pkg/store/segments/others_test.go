@@ -23,6 +23,7 @@ func TestOthersRead(t *testing.T) {
 	if need.IsCheck(t) {
 		t.Skip("needs Python: make test runs it")
 	}
+	need.Tree(t) // Python reads testdata
 	python := servers.Python(t, "records")
 	dir, of := t.TempDir(), &testScope{offset: base}
 	w := create(t, dir, quiet)
