@@ -259,7 +259,7 @@ RACE_LONG := ^Test(FollowerForgetsNothing|FollowerModel|UnfilledLapped|OrderInWi
 RACE_E2E := Test(AgentEnds|RingWraps|InterfacesComeAndGo|SourcesStop|Endure)
 race: deps-test ## every package under the race detector, and faults with an agent under it (QUICK=1: what needs no root)
 ifdef QUICK
-	RADAR_TIER=check CGO_ENABLED=1 lab/tools/test.sh $(RACE_QUICK) -- -race -count=1 -skip '$(RACE_LONG)'
+	RADAR_TIER=check FORCE=1 CGO_ENABLED=1 lab/tools/test.sh $(RACE_QUICK) -- -race -skip '$(RACE_LONG)'
 else
 	RADAR_TIER=nightly RADAR_REQUIRE="root tools docker pcap" CGO_ENABLED=1 go test -race -count=1 -p 1 -timeout 60m $$(go list ./... | grep -v -e /lab/test/e2e -e /lab/kathara/e2e -e /lab/test/transparency)
 	CGO_ENABLED=1 go build -race -o bin/radar-race ./cmd/radar

@@ -17,7 +17,7 @@
 # lab/test/need says what it depends on. The run names these packages. A package in which a test failed, even once, is
 # never kept.
 #
-# FORCE=1        runs all packages; so do RADAR_TIER=nightly and -- -count=1
+# FORCE=1        runs all packages; so does RADAR_TIER=nightly
 # SIDE_BY_SIDE   how many packages at once (6)
 # RADAR_REQUIRE  what tests must not be skipped for (root tools docker pcap)
 # RADAR_TIER     of lab/test/need (test)
@@ -62,13 +62,20 @@ eval "$(lab/tools/state.sh variables)"
 
 mkdir -p bin
 report=$(mktemp)
-trap 'rm -f "$report"' EXIT
+tests=$(mktemp) # a program: go test of all packages, or again of "-run=TEST PACKAGE"
+trap 'rm -f "$report" "$tests"' EXIT
 failed=0
-# make lint has vetted everything.
+# make lint has vetted everything. A second run is never an earlier pass, which would hide that a test fails each time.
+flags=(-vet=off -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@")
+{
+	printf 'if [ $# -gt 0 ]; then exec go test -json'
+	printf ' %q' -count=1 "${flags[@]}"
+	printf ' "$@"; fi\nexec go test -json'
+	printf ' %q' ${fresh[@]+"${fresh[@]}"} "${flags[@]}" "${packages[@]}"
+} >"$tests"
 go tool gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped \
 	--jsonfile "$json" --rerun-fails=1 --rerun-fails-report "$report" --rerun-fails-run-root-test \
-	--rerun-fails-abort-on-data-race --packages "${packages[*]}" -- \
-	"${fresh[@]}" -vet=off -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@" || failed=$?
+	--rerun-fails-abort-on-data-race --raw-command -- bash "$tests" || failed=$?
 
 # A second run of failed tests says nothing of a package that failed without one (its TestMain:
 # something was left behind), nor of tests that a killed program had not begun.
