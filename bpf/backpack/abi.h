@@ -307,6 +307,8 @@ struct rdr_control {
 	/* Keys of the domain's hashes, hash.h. Programs have them as constants; here they
 	 * are for user space, which loads more programs later. */
 	__u64 hash[RDR_HASH_KEYS];
+	/* Not 0: sources mark no IPv6 packet, because its programs are not all there. */
+	__u64 ip6_held;
 };
 
 /* What one CPU holds of the ring. */

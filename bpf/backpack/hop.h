@@ -48,9 +48,13 @@ static __always_inline bool ends_behind(struct __sk_buff *skb, const struct rdr_
 	return p->group || owns(port->behind, p->daddr);
 }
 
-/* Not IP, or not to be parsed: counted where a source would have met it. */
-static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_result why, bool source)
+/* Not IP, or not to be parsed: counted where a source would have met it. l3: of IPv6, where it
+ * begins. */
+static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_result why, bool source,
+					  __u32 l3)
 {
+	__u32 n = 1;
+
 	if (why == PARSE_LOOPED)
 		return;
 	if (why == PARSE_OTHER) {
@@ -61,12 +65,14 @@ static __always_inline void pass_unparsed(struct __sk_buff *skb, enum parse_resu
 		count(RDR_C_PASSED, 1);
 		return;
 	}
-	count(RDR_C_SEEN, 1);
-	count(why == PARSE_IPV6	      ? RDR_C_NM_IPV6 :
+	if (why == PARSE_IPV6 && skb->gso_segs > 1)
+		n = skb->gso_segs;
+	count(RDR_C_SEEN, n);
+	count(why == PARSE_IPV6	      ? (cfg_ip6 ? refuse_unloaded6(skb, l3) : RDR_C_NM_IPV6) :
 	      why == PARSE_VLAN_DEPTH ? RDR_C_NM_VLAN_DEPTH :
 	      why == PARSE_EXTENSIONS ? RDR_C_NM_EXTENSIONS :
 					RDR_C_NM_MALFORMED,
-	      1);
+	      n);
 }
 
 /* Fills p and returns PARSE_IPV4, or PARSE_IPV6 where p is to be of that version. in: it

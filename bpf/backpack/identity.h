@@ -67,12 +67,17 @@ static __always_inline bool has_more(bool v6, __u16 frag)
 	return v6 || !(frag & IP_DF);
 }
 
-/* Packets that nodes of one link send each other, with a hop limit that the receiver
- * checks: MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810). */
+/* MLD, neighbour and router discovery, MLDv2 (RFC 2710, RFC 4861, RFC 3810), as types of ICMPv6. */
+static __always_inline bool is_neighbour_type(__u8 type)
+{
+	return (type >= 130 && type <= 137) || type == 143;
+}
+
+/* Packets that nodes of one link send each other, with a hop limit that the receiver checks. */
 static __always_inline bool is_link_local(const struct packet *p)
 {
 	return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
-	       ((p->icmp_type >= 130 && p->icmp_type <= 137) || p->icmp_type == 143);
+	       is_neighbour_type(p->icmp_type);
 }
 
 /* The protocol by whose rules p's tag is made: ICMPv6 echoes are like ICMP's. */

@@ -34,6 +34,26 @@ static __always_inline enum rdr_counter refuse(struct __sk_buff *skb, const stru
 	return RDR_C_MARKED;
 }
 
+/* Why an IPv6 packet that met a source is not measured, while the programs for IPv6 are not loaded:
+ * what they would never measure has the name that they give it, see refuse(). l3 is where it begins.
+ * User space loads them when it sees RDR_C_NM_IPV6. */
+GLOBAL __u32 refuse_unloaded6(struct __sk_buff *skb, __u32 l3)
+{
+	__u32 l4 = l3 + sizeof(struct ip6_header);
+	__u8 proto = 0, group = 0, type = 0;
+
+	bpf_skb_load_bytes(skb, l3 + offsetof(struct ip6_start, next), &proto, 1);
+	bpf_skb_load_bytes(skb, l3 + offsetof(struct ip6_header, daddr), &group, 1);
+	if (proto == IPPROTO_HOPOPTS) { /* MLD has one option, so 8 bytes */
+		bpf_skb_load_bytes(skb, l4, &proto, 1);
+		l4 += 8;
+	}
+	bpf_skb_load_bytes(skb, l4, &type, 1);
+	if (proto == IPPROTO_ICMPV6 && is_neighbour_type(type))
+		return RDR_C_NM_NEIGHBOUR;
+	return group == 0xff ? RDR_C_NM_MULTICAST : RDR_C_NM_IPV6;
+}
+
 /* One-word Bloom filter: the bit for these tags. */
 static __always_inline __u64 tags_bit(const struct rdr_slot *s)
 {
@@ -196,6 +216,10 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	a = bpf_map_lookup_elem(&alloc, &zero);
 	if (!ctl || !a)
 		goto refused;
+	if (p->v6 && READ_ONCE(ctl->ip6_held)) {
+		why = RDR_C_NM_IPV6;
+		goto refused;
+	}
 	pos = p->n == 1 ? known_slot(a, ctl) : 0;
 	if (!pos) {
 		about = now ? now : about_now();

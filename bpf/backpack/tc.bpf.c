@@ -77,7 +77,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	if (form != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
 		if (!v6 && form == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_INGRESS6);
-		pass_unparsed(skb, form, port->flags & RDR_PF_SOURCE_IN);
+		pass_unparsed(skb, form, port->flags & RDR_PF_SOURCE_IN, p.l3);
 		return PASS;
 	}
 	now = bpf_ktime_get_ns();
@@ -219,7 +219,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (kind != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
 		if (!v6 && kind == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_EGRESS6);
-		pass_unparsed(skb, kind, may_source(skb, port, false));
+		pass_unparsed(skb, kind, may_source(skb, port, false), p.l3);
 		return PASS;
 	}
 	mark = skb->mark;

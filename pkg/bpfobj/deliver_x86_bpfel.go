@@ -29,6 +29,7 @@ type DeliverRdrControl struct {
 	Cursor  uint64
 	Start   uint64
 	Hash    [7]uint64
+	Ip6Held uint64
 }
 
 type DeliverRdrCursor struct {

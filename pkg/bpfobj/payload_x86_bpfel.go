@@ -35,6 +35,7 @@ type PayloadRdrControl struct {
 	Cursor  uint64
 	Start   uint64
 	Hash    [7]uint64
+	Ip6Held uint64
 }
 
 type PayloadRdrCursor struct {

@@ -118,7 +118,7 @@ func (w Sentences) troubleText(t agent.Trouble) string {
 // NotMeantTexts explain reasons of answer.NotMeant.
 var NotMeantTexts = map[string]string{
 	answer.Watch:     "the domain's ‹watch› does not match them",
-	answer.IPv6:      "of IPv6, which the domain does not measure (attach with another ‹ipv6›)",
+	answer.IPv6:      "of IPv6, which the domain does not measure (‹ipv6› off), or did not yet",
 	answer.Leaseless: "no agent renewed the lease then",
 }
 

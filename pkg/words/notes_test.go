@@ -72,7 +72,7 @@ func TestNoteWords(t *testing.T) {
 		"no packet matches; 1 packet measured since 10:14:30":                                                                   answer.NothingMatches{Measured: 1, Since: since},
 		"2 packets are under way: in no answer before they have ended (not seen for 10s, they have expired)":                    answer.UnderWay{Packets: 2, Timeout: 10 * time.Second},
 		"what matches but for --state: 1 left, 2 lost":                                                                          answer.OtherStates{Packets: map[record.State]int{record.Lost: 2, record.Left: 1}},
-		"1 packet was not measured: of IPv6, which the domain does not measure (attach with another --ipv6)":                    answer.NotMeant{Reason: answer.IPv6, Packets: 1},
+		"1 packet was not measured: of IPv6, which the domain does not measure (--ipv6 off), or did not yet":                    answer.NotMeant{Reason: answer.IPv6, Packets: 1},
 		"the ring remembers packets from 2026-03-01T10:15:30Z on; older ones are not in this answer (attach with more --slots)": answer.OlderMissing{From: before},
 		"of 1 row only the newest 300 seconds with traffic are kept: from 10:14:30 on all have theirs":                          answer.SecondsKept{Rows: 1, Seconds: 300, From: since},
 		"5 packets are of places and reasons beyond the first 8192, which are not kept apart":                                   answer.TableFull{Table: answer.Places, Packets: 5, Limit: 8192},

@@ -34,16 +34,18 @@ type View struct {
 	ChangeHook string `json:"change_hook,omitempty"`
 	// LocalHook tells of packets that nodes redirect to themselves; absent: the kernel
 	// has none, such packets show as expired.
-	LocalHook string        `json:"local_hook,omitempty"`
-	Agent     Agent         `json:"agent"`
-	Recorder  *Recorder     `json:"recorder,omitempty"` // in the background; absent: none runs
-	Lease     answer.Lease  `json:"lease"`
-	Memory    *Memory       `json:"memory"`
-	Cost      *Cost         `json:"cost,omitempty"`
-	Nodes     []answer.Node `json:"nodes"`
-	Totals    agent.Totals  `json:"totals"`
-	Counters  []Counter     `json:"counters"`
-	Notes     []string      `json:"notes,omitempty"`
+	LocalHook string `json:"local_hook,omitempty"`
+	// IPv6Held: IPv6 is not measured before a node has an address, or an IPv6 packet comes.
+	IPv6Held bool          `json:"ipv6_held,omitempty"`
+	Agent    Agent         `json:"agent"`
+	Recorder *Recorder     `json:"recorder,omitempty"` // in the background; absent: none runs
+	Lease    answer.Lease  `json:"lease"`
+	Memory   *Memory       `json:"memory"`
+	Cost     *Cost         `json:"cost,omitempty"`
+	Nodes    []answer.Node `json:"nodes"`
+	Totals   agent.Totals  `json:"totals"`
+	Counters []Counter     `json:"counters"`
+	Notes    []string      `json:"notes,omitempty"`
 	// Selectors are what the nodes were named by; containers that they match join
 	// when they start if WatchContainers is set.
 	Selectors       []string `json:"selectors,omitempty"`
@@ -141,8 +143,8 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 	d := h.Domain
 	v := &View{
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
-		Options: OptionsOf(d.Options),
-		Memory:  MemoryOf(h.Memory()), Nodes: Nodes(d, w.Face),
+		Options: OptionsOf(d.Options), IPv6Held: h.IPv6Held(),
+		Memory: MemoryOf(h.Memory()), Nodes: Nodes(d, w.Face),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
 	}
 	answer.AddStates(v.Nodes, d)

@@ -28,7 +28,8 @@ type attachView struct {
 	Slots     uint32         `json:"slots,omitempty"`
 	Hook      string         `json:"hook,omitempty"`
 	Carry     string         `json:"carry,omitempty"`
-	IPv6      string         `json:"ipv6,omitempty"`  // label, key, off
+	IPv6      string         `json:"ipv6,omitempty"` // label, key, off
+	IPv6Held  bool           `json:"ipv6_held,omitempty"`
 	Watch     string         `json:"watch,omitempty"` // filter expression of what is measured
 	Nodes     []answer.Node  `json:"nodes,omitempty"`
 	Memory    *status.Memory `json:"memory,omitempty"`
@@ -64,7 +65,7 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		Domain: d.Name, DryRun: dryRun, New: r.New,
 		Slots: d.Options.Slots, Hook: d.Options.Hook,
 		Carry: status.CarriedIn(d.Options.MarkMask),
-		IPv6:  d.Options.IPv6,
+		IPv6:  d.Options.IPv6, IPv6Held: r.IPv6Held,
 		Watch: d.Options.Watch,
 		Nodes: status.Nodes(d, kit.Face), Memory: status.MemoryOf(r.Memory),
 		Warnings: kit.Rendered(r.Warnings), lease: d.Options.Lease,
@@ -121,6 +122,9 @@ func printAttached(k *kit.Kit, v *attachView) error {
 	printReaders(w, v.Readers)
 	for _, c := range v.Conflicts {
 		fmt.Fprintf(w, "warning: node %s: %s uses mark bits %s that radar uses: %s (detach and attach with --carry auto, or mark=0xMASK)\n", c.Node, c.What, c.Mask, c.Rule)
+	}
+	if v.IPv6Held {
+		fmt.Fprintf(w, "note: IPv6 is %s; it is when one has, or the first IPv6 packet has come\n", heldText)
 	}
 	if v.Memory != nil && !v.DryRun {
 		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID or flow label, TTL); programs and everything outside see the true ones")

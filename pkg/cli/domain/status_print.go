@@ -44,7 +44,7 @@ func printStatus(k *kit.Kit, v *status.View) error {
 		head.Add("watch", o.Watch)
 	}
 	head.Add("guid bits", fmt.Sprintf("%s, carried in %s", o.GUIDBits, o.Carry))
-	head.Add("ipv6", ipv6Text(o.IPv6, k.Shown.Texts(o.LabelUsers)))
+	head.Add("ipv6", ipv6Text(o.IPv6, k.Shown.Texts(o.LabelUsers), v.IPv6Held))
 	head.Add("slots", fmt.Sprintf("%d of %d bytes, timeout %v", o.Slots, o.SlotBytes, time.Duration(o.TimeoutNs)))
 	head.Add("memory", v.Memory.Memory.String())
 	if k.Output == kit.FormatWide {
@@ -91,9 +91,14 @@ func leaseText(v *status.View) string {
 	return left + ", nobody renews it"
 }
 
+// heldText is what is said of IPv6 where nothing has it.
+const heldText = "not measured yet: no node has an address beyond link-local"
+
 // ipv6Text says how IPv6 is measured, and why.
-func ipv6Text(mode string, users []string) string {
+func ipv6Text(mode string, users []string, held bool) string {
 	switch {
+	case held:
+		return heldText
 	case mode == program.IPv6Off:
 		return "not measured"
 	case mode == program.IPv6Label:

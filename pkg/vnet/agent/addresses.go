@@ -37,6 +37,8 @@ type addresses struct {
 	moves   *domain.Moves
 	unsaved bool
 	once    onceLogger
+	// wide6 is told when a node has an IPv6 address beyond link-local, as long as IPv6 is held.
+	wide6 chan struct{}
 }
 
 // ownership is what a look at a node has found.
@@ -46,7 +48,7 @@ type ownership struct {
 }
 
 func newAddresses(name string, log *slog.Logger, t *troubles) (_ *addresses, err error) {
-	a := &addresses{known: make(map[uint16]ownership), once: onceLogger{log: log, troubles: t}}
+	a := &addresses{known: make(map[uint16]ownership), once: onceLogger{log: log, troubles: t}, wide6: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -155,6 +157,7 @@ func (a *addresses) look(changed []topo.Changed, after uint64) {
 		if node == 0 {
 			continue
 		}
+		a.tellWide6(c.Node)
 		began := clock.Monotonic()
 		addrs, err := c.Node.Locals()
 		if errors.Is(err, topo.ErrGone) {
@@ -182,6 +185,22 @@ func (a *addresses) look(changed []topo.Changed, after uint64) {
 		return
 	}
 	a.once.warn("follow addresses", err)
+}
+
+// tellWide6 says that the programs for IPv6 are needed, if the node has such an address. It is there a second or two
+// before packets have it, while the kernel looks for duplicates.
+func (a *addresses) tellWide6(node topo.NodeSpec) {
+	n := a.handle.Domain.NodeByID(a.nodeOf(node))
+	if !a.handle.IPv6Held() || n == nil || n.Auto {
+		return
+	}
+	if has, err := node.HasIPv6(); err != nil || !has {
+		return // of a node that cannot be asked, packets tell
+	}
+	select {
+	case a.wide6 <- struct{}{}:
+	default:
+	}
 }
 
 // save keeps which addresses have moved, if that is not done.

@@ -10,9 +10,9 @@
 //
 // An agent has several loops that do not wait for each other, each with a Handle
 // of its own: keep (lease, keys), follow (ring, snapshot), watch (topology), addresses
-// (which nodes own), marks (rules that use the mark) and, which need none, containers
-// (those that start and are wanted in the domain), networks (what Docker calls bridges)
-// and switches (processes that forward packets).
+// (which nodes own), ipv6 (whether its programs are needed), marks (rules that use the mark)
+// and, which need none, containers (those that start and are wanted in the domain), networks
+// (what Docker calls bridges) and switches (processes that forward packets).
 package agent
 
 import (
@@ -157,6 +157,11 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 		return "", err
 	}
 	defer addresses.close()
+	ipv6, err := newIPv6(a.name, a.log, a.troubles, addresses.wide6)
+	if err != nil {
+		return "", err
+	}
+	defer ipv6.close()
 	watch, err := newWatch(a.name, a.log, a.troubles)
 	if err != nil {
 		return "", err
@@ -168,6 +173,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return keeper.run(inner) })
 	group.Go(func() error { return watch.run(inner) })
 	group.Go(func() error { return addresses.run(inner) })
+	group.Go(func() error { return ipv6.run(inner) })
 	group.Go(func() error { return marks.run(inner) })
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
 	group.Go(func() error { return newNetworks(a.name, a.log).run(inner) })

@@ -53,6 +53,8 @@ type AttachResult struct {
 	New        bool // the domain did not exist
 	AddedNodes int
 	AddedPorts int
+	// IPv6Held: IPv6 is not measured before a node has an address, or an IPv6 packet comes.
+	IPv6Held bool
 	// Warnings are full sentences, with marks of pkg/fault.
 	Warnings []string
 	// Readers are processes that read all that comes in at several interfaces of one of the
@@ -121,6 +123,9 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 	undo.add(func() { h.Close() })
 	h.look(p.looked)
 	a := &applier{h: h, c: p.change, undo: &undo}
+	if !p.result.New {
+		p.bringIPv6(h)
+	}
 	if p.result.New {
 		if err := p.attachChangeHook(&undo); err != nil {
 			return nil, err
@@ -171,9 +176,6 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	}
 	undo.add(p.loaded.Close)
 	if err := p.loaded.PinMaps(name); err != nil {
-		return nil, err
-	}
-	if err := p.pinLocalIn(); err != nil {
 		return nil, err
 	}
 	h, err := openHandle(p.change.Next)

@@ -45,7 +45,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_MARKED: {Name: "marked", Group: GroupMeasured,
 		Help: "packets that got a backpack"},
 	bpfobj.TcRdrCounterRDR_C_NM_IPV6: {Name: "not_measured_ipv6", Group: GroupNotMeasured,
-		Help: "IPv6 packets, where IPv6 is not measured"},
+		Help: "IPv6 packets, where IPv6 is not measured, or not yet"},
 	bpfobj.TcRdrCounterRDR_C_NM_MULTICAST: {Name: "not_measured_multicast", Group: GroupNotMeasured,
 		Help: "link-local multicast (224.0.0.0/24, IPv6), IGMP, and frames for bridges"},
 	bpfobj.TcRdrCounterRDR_C_NM_MALFORMED: {Name: "not_measured_malformed", Group: GroupNotMeasured,
@@ -162,20 +162,29 @@ func NamedCounters(values map[string]uint64) (counters []Counter) {
 	return counters
 }
 
+// counter reads one counter.
+func (h *Handle) counter(which bpfobj.TcRdrCounter) (value uint64, err error) {
+	var cpus []uint64
+	if err := h.maps[bpfobj.TcMapCounters].Lookup(uint32(which), &cpus); err != nil {
+		return 0, fmt.Errorf("read counter %s: %w", counterText[which].Name, err)
+	}
+	for _, v := range cpus {
+		value += v
+	}
+	return value, nil
+}
+
 // Counters reads all counters, in the order of the enum, and the kernel's own of
 // drops that the loss hook was not shown.
 func (h *Handle) Counters() ([]Counter, error) {
-	m := h.maps[bpfobj.TcMapCounters]
 	counters := make([]Counter, len(counterText))
 	for i := range counters {
-		var cpus []uint64
-		if err := m.Lookup(uint32(i), &cpus); err != nil {
-			return nil, fmt.Errorf("read counter %s: %w", counterText[i].Name, err)
+		value, err := h.counter(bpfobj.TcRdrCounter(i))
+		if err != nil {
+			return nil, err
 		}
 		counters[i] = counterText[i]
-		for _, v := range cpus {
-			counters[i].Value += v
-		}
+		counters[i].Value = value
 	}
 	missed, err := h.lossMissed()
 	if err != nil {

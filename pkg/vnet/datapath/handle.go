@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -42,6 +43,10 @@ type Handle struct {
 	ring    []byte // mapped for reading, when it is first needed
 	near    []topo.NodeSpec
 	localIn map[uint16]*localIn // by node
+	// localInProg is the program of these; nil: not loaded. It was tried then, with that result.
+	localInProg    *ebpf.Program
+	localInTried   time.Time
+	localInRefused error
 	// localInFailed is why a node has none though it needs one; "": it has.
 	localInFailed map[uint16]string
 	// memberships are what SyncGroups read last, by node.
@@ -141,6 +146,7 @@ func (h *Handle) Close() error {
 		l.close()
 	}
 	h.localIn = nil
+	h.dropLocalIn()
 	if h.lossHook != nil {
 		errs = append(errs, h.lossHook.Close())
 	}

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -20,15 +19,13 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// localInProg is the pin of that program.
-const localInProg = "prog-local_in"
-
 // localIn is what a Handle holds in one node.
 //
 // A netfilter link keeps its network namespace alive, and with it the interfaces of a
 // container that has ended. So it is not pinned: who follows the domain holds it, lets
 // go of a namespace that is gone (ReleaseGone), and when that process dies the kernel
-// does. Without it such packets end as expired; nothing else changes.
+// does. Without it such packets end as expired; nothing else changes. The program is held with
+// it, and loaded for the first node that needs it.
 type localIn struct {
 	spec  topo.NodeSpec
 	links []io.Closer
@@ -46,31 +43,19 @@ func needsLocalIn(d *domain.Domain, n *domain.Node) bool {
 	return d.LocalHook != "" && !n.Removed && !n.Auto && n.Redirects && n.Apart == "" && !merge.HeaderNodes(d)(n.Name)
 }
 
-// pinLocalIn pins the program for whoever will follow the domain, if the kernel takes it.
-func (p *plan) pinLocalIn() error {
-	prog := p.loaded.Progs[bpfobj.DeliverProgRadarLocalIn]
-	if prog == nil {
-		return nil
-	}
-	if err := prog.Pin(filepath.Join(domain.PinDir(p.change.Next.Name), localInProg)); err != nil {
-		return loader.Error("pin program", err)
-	}
-	p.change.Next.LocalHook = program.LocalHook
-	return nil
-}
-
 // FollowRedirects attaches the program in the nodes that need it and takes it off others.
 // It returns what failed and is new. Call it often: an agent that ends may still hold the
 // hook when the next one begins.
 func (h *Handle) FollowRedirects() (failed []string) {
-	wanted := make(map[uint16]bool)
+	wanted, needed := make(map[uint16]bool), false
 	for i := range h.Domain.Nodes {
 		n := &h.Domain.Nodes[i]
 		wanted[n.ID] = needsLocalIn(h.Domain, n)
+		needed = needed || wanted[n.ID]
 		if !wanted[n.ID] || h.localIn[n.ID] != nil {
 			continue
 		}
-		l, err := attachLocalIn(h.Domain.Name, topo.SpecOf(*n))
+		l, err := h.attachLocalIn(topo.SpecOf(*n))
 		text := ""
 		switch {
 		case err == nil:
@@ -95,22 +80,54 @@ func (h *Handle) FollowRedirects() (failed []string) {
 			delete(h.localIn, id)
 		}
 	}
+	if !needed {
+		h.dropLocalIn()
+	}
 	return failed
 }
 
-// attachLocalIn attaches the domain's program in one node.
-func attachLocalIn(domainName string, spec topo.NodeSpec) (*localIn, error) {
-	l := &localIn{spec: spec}
-	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(domainName), localInProg), nil)
-	if err != nil {
-		return nil, loader.Error("open program", err)
+// loadAgain is how long nothing is loaded that the kernel has refused: verifying it takes CPU.
+const loadAgain = time.Minute
+
+// loadLocalIn loads the program, unless the handle has it.
+func (h *Handle) loadLocalIn() (err error) {
+	if h.localInProg != nil || time.Since(h.localInTried) < loadAgain {
+		return h.localInRefused
 	}
-	defer prog.Close()
-	err = spec.Do(func() error {
+	h.localInTried = time.Now()
+	defer func() { h.localInRefused = err }()
+	spec, err := program.DeliverSpec(h.Domain.Options, h.hashKeys())
+	if err != nil {
+		return err
+	}
+	c, err := h.loadLater(spec)
+	if err != nil {
+		return loader.Error("load "+program.LocalHook, err)
+	}
+	defer c.Close()
+	h.localInProg = c.DetachProgram(bpfobj.DeliverProgRadarLocalIn)
+	return nil
+}
+
+// dropLocalIn lets go of the program.
+func (h *Handle) dropLocalIn() {
+	if h.localInProg != nil {
+		h.localInProg.Close()
+		h.localInProg, h.localInTried = nil, time.Time{}
+	}
+}
+
+// attachLocalIn attaches the program in one node.
+func (h *Handle) attachLocalIn(spec topo.NodeSpec) (*localIn, error) {
+	l := &localIn{spec: spec}
+	if err := h.loadLocalIn(); err != nil {
+		return nil, err
+	}
+	err := spec.Do(func() error {
 		for _, ip6 := range []bool{false, true} {
 			// Before all others: delivered means that the packet has arrived, whatever rules
 			// for INPUT do with it.
-			x, err := hook.Attach(prog, hook.Netfilter{IPv6: ip6, Hook: hook.LocalIn, Priority: hook.First})
+			x, err := hook.Attach(h.localInProg, hook.Netfilter{IPv6: ip6, Hook: hook.LocalIn, Priority: hook.First})
 			if errors.Is(err, unix.EAFNOSUPPORT) {
 				continue // a kernel without IPv6
 			}

@@ -3,7 +3,7 @@
 package datapath
 
 import (
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,23 +13,27 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // netfilterLinks counts the links of the domain's program at LOCAL_IN.
 func (l *lab) netfilterLinks() int {
 	l.t.Helper()
-	prog, err := ebpf.LoadPinnedProgram(filepath.Join(domain.PinDir(l.domain), localInProg), nil)
-	if err != nil {
-		l.t.Fatal(err)
+	ours := pins.Maps(l.domain)
+	isOurs := func(id ebpf.ProgramID) bool {
+		prog, err := ebpf.NewProgramFromID(id)
+		if err != nil {
+			return false // another test's, which is gone
+		}
+		defer prog.Close()
+		info, err := prog.Info()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		used, _ := info.MapIDs()
+		return slices.ContainsFunc(used, func(id ebpf.MapID) bool { return slices.Contains(ours, id) })
 	}
-	defer prog.Close()
-	info, err := prog.Info()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	id, _ := info.ID()
 	n := 0
 	it := new(link.Iterator)
 	defer it.Close()
@@ -38,7 +42,7 @@ func (l *lab) netfilterLinks() int {
 		if err != nil || info.Netfilter() == nil {
 			continue
 		}
-		if info.Program == id {
+		if isOurs(info.Program) {
 			n++
 		}
 	}
@@ -64,7 +68,6 @@ func TestLocalIn(t *testing.T) {
 	}
 	l := newChain(t, program.HookAuto)
 	rules := []string{"nft", redirecting}
-	l.Run("r", rules...)
 	l.attach(chain...)
 	h := l.open()
 	refresh := func(want int, when string) {
@@ -76,7 +79,12 @@ func TestLocalIn(t *testing.T) {
 		if got := l.netfilterLinks(); got != want {
 			t.Errorf("%s: %d links, want %d", when, got, want)
 		}
+		if got := l.loaded()["radar_local_in"]; got != min(want, 1) {
+			t.Errorf("%s: the program is loaded %d times, want %d", when, got, min(want, 1))
+		}
 	}
+	refresh(0, "no node redirects")
+	l.Run("r", rules...)
 	if got := l.netfilterLinks(); got != 0 {
 		t.Errorf("%d links that nobody holds", got)
 	}
@@ -96,6 +104,7 @@ func TestLocalIn(t *testing.T) {
 	if got := l.netfilterLinks(); got != 0 {
 		t.Errorf("%d links in a node that was detached", got)
 	}
+	refresh(0, "it was detached")
 	l.attach("r")
 	refresh(2, "it is back")
 

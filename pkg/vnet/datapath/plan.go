@@ -124,6 +124,7 @@ func (p *plan) describe() error {
 		}
 		defer h.Close()
 		r.Memory = h.Memory()
+		r.IPv6Held = h.IPv6Held() && !hasIPv6(c.Next, c.Locals)
 	}
 	r.Conflicts = merge.Collisions(c.Next, p.uses)
 	r.Warnings = append(r.Warnings, c.CarryWarnings()...)
@@ -176,8 +177,13 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
+	local := ""
+	if f.LocalIn && f.BTF {
+		local = program.LocalHook
+	}
 	return &domain.Domain{
-		Version: domain.Version, Name: req.Domain, Epoch: epoch,
+		LocalHook: local,
+		Version:   domain.Version, Name: req.Domain, Epoch: epoch,
 		Created: time.Now().UTC(), Host: host.Name(), WallOffset: clock.WallOffset(), Options: o.Stored(layout, hook),
 	}, nil
 }

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/loader"
@@ -62,22 +60,7 @@ func (h *Handle) attachQueueHook() error {
 	if err != nil {
 		return err
 	}
-	shared := make(map[string]*ebpf.Map)
-	for name := range spec.Maps {
-		if strings.HasPrefix(name, ".") {
-			continue // the constants, its own
-		}
-		m, err := pins.OpenMap(h.Domain.Name, name)
-		if err != nil {
-			return err
-		}
-		defer m.Close()
-		shared[name] = m
-	}
-	if err := loader.RaiseMemlock(); err != nil {
-		return err
-	}
-	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	c, err := h.loadLater(spec)
 	if err != nil {
 		return loader.Error("load "+program.QueueHook, err)
 	}

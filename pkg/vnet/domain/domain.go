@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host/clock"
@@ -28,7 +29,7 @@ import (
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 8
+const Version = 9
 
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"
@@ -111,6 +112,8 @@ type Options struct {
 	// where the user chose.
 	LabelUsers []string `json:"label_users,omitempty"`
 	Watch      string   `json:"watch,omitempty"` // filter expression of what is measured; "": all
+	// WatchProgram is what was made of it at attach: names in it may mean something else by now.
+	WatchProgram []bpf.RawInstruction `json:"watch_program,omitempty"`
 }
 
 // Node is one attached network namespace. IDs are never reused within a domain.

@@ -42,7 +42,7 @@ func TestLoadWhatCannotBeUsed(t *testing.T) {
 		says string
 	}{
 		`{`:             {ErrDamaged, "«detach ‹domain› rdrtest»"},
-		`{"version":9}`: {ErrOtherVersion, "«detach ‹domain› rdrtest»"},
+		`{"version":1}`: {ErrOtherVersion, "«detach ‹domain› rdrtest»"},
 	} {
 		if err := os.WriteFile(File("rdrtest", "domain.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -4,8 +4,12 @@ package topo
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -127,4 +131,29 @@ func destination(m []byte, kind uint8) (r route, ok bool) {
 	}
 	r.dst = netip.PrefixFrom(dst, int(rt.Dst_len))
 	return r, true
+}
+
+// HasIPv6 reports whether an interface of the node has an IPv6 address beyond link-local. Unlike Locals it
+// counts an address of which duplicates are still looked for. ErrGone: the namespace is gone.
+func (s NodeSpec) HasIPv6() (has bool, err error) {
+	err = s.Do(func() error {
+		b, err := os.ReadFile("/proc/thread-self/net/if_inet6")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a kernel without IPv6
+		}
+		has = hasWideScope(string(b))
+		return err
+	})
+	return has, err
+}
+
+// hasWideScope reads the kernel's list of IPv6 addresses: address, interface, length, scope, flags, name.
+func hasWideScope(list string) bool {
+	for line := range strings.Lines(list) {
+		const loopback, linkLocal = "10", "20"
+		if f := strings.Fields(line); len(f) > 3 && f[3] != loopback && f[3] != linkLocal {
+			return true
+		}
+	}
+	return false
 }

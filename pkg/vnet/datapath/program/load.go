@@ -45,11 +45,11 @@ type object struct {
 	wanted func(Features) bool
 }
 
-// objects in the order in which they are loaded. The first has every map.
+// objects in the order in which they are loaded. The first has every map. What a domain may need later is in
+// later.go.
 var objects = []object{
 	{load: bpfobj.LoadTc},
 	{load: loadLosses, wanted: func(f Features) bool { return f.DropHook }},
-	{load: bpfobj.LoadDeliver, wanted: func(f Features) bool { return f.LocalIn && f.BTF }},
 }
 
 // Loaded is a domain's maps and programs. The caller closes it; what is pinned or
@@ -76,6 +76,8 @@ type Blueprint struct {
 	Specs   []*ebpf.CollectionSpec // as objects that are wanted
 	Memory  Memory                 // what the maps will take
 	keys    HashKeys
+
+	ipv6Held bool // see HoldIPv6
 }
 
 // New prepares the objects. It needs no right.
@@ -109,6 +111,9 @@ func New(o Options, l *Layout, f Features) (*Blueprint, error) {
 	}
 	if err := loader.CheckUsed(consts, used); err != nil {
 		return nil, err
+	}
+	if o.IPv6 == IPv6Off {
+		b.dropIPv6()
 	}
 	b.Memory = estimate(b.Specs[0].Maps, f.CPUs)
 	return b, nil
@@ -189,7 +194,7 @@ func (b *Blueprint) Load() (_ *Loaded, err error) {
 			return nil, loader.WatchError(len(b.Options.WatchProgram), err)
 		}
 	}
-	return l, l.init(b.Layout, b.keys)
+	return l, l.init(b)
 }
 
 // add loads one object, which uses the maps that are there already.
@@ -227,16 +232,19 @@ var Jumps = map[bpfobj.TcRdrProg]string{
 }
 
 // init gives the maps their first contents.
-func (l *Loaded) init(layout *Layout, keys HashKeys) error {
+func (l *Loaded) init(b *Blueprint) error {
 	progs := l.Maps[bpfobj.TcMapProgs]
 	if progs == nil {
 		return fault.NotLoaded.Errorf("the BPF object lacks a map: rebuild radar")
 	}
-	if err := l.startRing(layout, keys); err != nil {
+	if err := l.startRing(b); err != nil {
 		return err
 	}
 	for index, name := range Jumps {
 		p := l.Progs[name]
+		if p == nil && isIPv6(name) {
+			continue // not needed, or not yet
+		}
 		if p == nil {
 			return fault.NotLoaded.Errorf("the BPF object lacks program %s: rebuild radar", name)
 		}

@@ -30,7 +30,7 @@ type Options struct {
 	Hook     string        // "auto", "tcx" or "clsact"
 	IPv6     string        // "auto", "label", "key" or "off"
 	// Watch is the filter expression of the packets that are measured, "": all.
-	// WatchProgram is what pkg/filter makes of it; a domain that exists needs none.
+	// WatchProgram is what pkg/filter makes of it; a domain that exists has its own.
 	Watch        string
 	WatchProgram []bpf.RawInstruction
 }
@@ -147,17 +147,17 @@ func (o Options) Stored(l *Layout, hook string) domain.Options {
 		Slots: o.Slots, SlotBytes: l.SlotBytes, GUIDBits: o.GUIDBits,
 		Carry: carry, MarkMask: l.MarkMask,
 		Timeout: o.Timeout, MinAge: o.MinAge, Lease: o.Lease,
-		Keys: o.Keys, Hook: hook, IPv6: o.IPv6, Watch: o.Watch,
+		Keys: o.Keys, Hook: hook, IPv6: o.IPv6, Watch: o.Watch, WatchProgram: o.WatchProgram,
 	}
 }
 
-// optionsOf returns options that make programs like a domain's: the expression of what
-// is measured is not compiled, and what --carry auto chose is asked for.
+// optionsOf returns options that make programs like a domain's: what --carry auto chose is asked
+// for.
 func optionsOf(d domain.Options) Options {
 	o := Options{
 		Slots: d.Slots, GUIDBits: d.GUIDBits, Carry: d.Carry, MaxHops: HopsIn(d.SlotBytes),
 		Timeout: d.Timeout, MinAge: d.MinAge, Lease: d.Lease, Keys: d.Keys, Hook: d.Hook,
-		IPv6: d.IPv6, Watch: d.Watch,
+		IPv6: d.IPv6, Watch: d.Watch, WatchProgram: d.WatchProgram,
 	}
 	if d.MarkMask != 0 {
 		o.Carry = fmt.Sprintf("mark=%#x", d.MarkMask)

@@ -64,15 +64,19 @@ func Probe() Features {
 	f.Tested = true
 	_ = loader.RaiseMemlock() // else all looks missing; whoever loads for good tells of the error
 	f.DropHook, f.QueueHook = f.BTF && hook.Traces("kfree_skb"), f.BTF && hook.Traces("qdisc_dequeue")
-	f.CoarseClock = kernel.Takes(&ebpf.ProgramSpec{
-		Type: ebpf.SchedCLS, License: loader.License,
-		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	})
+	f.CoarseClock = hasCoarseClock()
 	f.redirects = findRedirects()
 	f.TCRedirects = f.redirects != skbBits{}
 	hooks := hook.Probe()
 	f.TCX, f.Clsact, f.LocalIn = hooks.TCX, hooks.Clsact, hooks.Netfilter
 	return f
+}
+
+func hasCoarseClock() bool {
+	return kernel.Takes(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, License: loader.License,
+		Instructions: asm.Instructions{asm.FnKtimeGetCoarseNs.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return()},
+	})
 }
 
 // skbBits says where in struct sk_buff the kernel notes what tc does with a packet, as the

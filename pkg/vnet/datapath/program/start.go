@@ -17,7 +17,7 @@ import (
 // Where they begin is left to chance: copies of one lab that run side by side send equal
 // packets, and what the kernel frees in a socket's queue has nothing but its mark, the
 // index of a slot, to say which domain's packet it is.
-func (l *Loaded) startRing(layout *Layout, keys HashKeys) error {
+func (l *Loaded) startRing(b *Blueprint) error {
 	cursor, control, alloc := l.Maps[bpfobj.TcMapCursor], l.Maps[bpfobj.TcMapControl], l.Maps[bpfobj.TcMapAlloc]
 	if cursor == nil || control == nil || alloc == nil {
 		return fault.NotLoaded.Errorf("the BPF object lacks a map: rebuild radar")
@@ -26,14 +26,18 @@ func (l *Loaded) startRing(layout *Layout, keys HashKeys) error {
 	if err != nil {
 		return loader.Error("count CPUs", err)
 	}
-	start, next, held := layout.firstPositions(cpus, rand.Uint64N)
+	start, next, held := b.Layout.firstPositions(cpus, rand.Uint64N)
 	if err := alloc.Put(uint32(0), held); err != nil {
 		return loader.Error("give CPUs their first slots", err)
 	}
 	if err := cursor.Put(uint32(0), &bpfobj.TcRdrCursor{Next: next}); err != nil {
 		return loader.Error("set first position", err)
 	}
-	if err := control.Put(uint32(0), &bpfobj.TcRdrControl{Cursor: next, Start: start, Hash: keys}); err != nil {
+	page := bpfobj.TcRdrControl{Cursor: next, Start: start, Hash: b.keys}
+	if b.ipv6Held {
+		page.Ip6Held = 1
+	}
+	if err := control.Put(uint32(0), &page); err != nil {
 		return loader.Error("set control page", err)
 	}
 	return nil

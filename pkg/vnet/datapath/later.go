@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+)
+
+// loadLater loads an object into the domain, whose maps it uses. The caller closes it.
+func (h *Handle) loadLater(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
+	shared := make(map[string]*ebpf.Map)
+	for name := range spec.Maps {
+		if strings.HasPrefix(name, ".") {
+			continue // the constants, its own
+		}
+		m, err := pins.OpenMap(h.Domain.Name, name)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		shared[name] = m
+	}
+	if err := loader.RaiseMemlock(); err != nil {
+		return nil, err
+	}
+	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+}
