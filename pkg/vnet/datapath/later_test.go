@@ -131,23 +131,12 @@ func TestIPv6Loaded(t *testing.T) {
 		}
 		l.wantLoaded("--ipv6 "+c.mode+", later", c.withAddr)
 		h.Close()
-		l.detachAllOf(c.withAddr)
+		l.detachAll()
 		if r := l.attach(chain...); r.IPv6Held {
 			t.Errorf("--ipv6 %s, with addresses: held", c.mode)
 		}
 		l.wantLoaded("--ipv6 "+c.mode+", with addresses", c.withAddr)
 	}
-}
-
-// detachAllOf is detachAll for a domain that may have no programs for IPv6.
-func (l *lab) detachAllOf(ipv6 int) {
-	l.t.Helper()
-	if ipv6 > 0 {
-		l.detachAll()
-		return
-	}
-	l.detach()
-	l.wantNoFiles()
 }
 
 // Packets that come before the programs for IPv6 are counted by name, one by one, and those after are
