@@ -392,8 +392,34 @@ enum rdr_counter {
 	RDR_C_CONTENT_CHANGED = 36,
 	/* Found by content: something has set the TTL, or our bits of the DSCP. */
 	RDR_C_TTL_SET = 37,
-	RDR_C_MAX = 38,
+	RDR_C_LATE = 38, /* under way for longer than the timeout: restored, and not measured */
+	RDR_C_MAX = 39,
 };
+
+/*
+ * What is known of a packet that spells an index and is not the one of that slot: it is late, and
+ * another packet has its slot now (late.h); or it came to a node with such bits of its own. Then
+ * the tags of the key and all of the value but `own` are 0.
+ */
+struct rdr_spelled_key {
+	__u32 index;
+	__u32 flow_hash;
+	__u32 tag;
+	__u32 tag2;
+};
+
+struct rdr_spelled {
+	__u32 bits; /* of a late packet: its true ID, TTL, TOS, as when it was last put on the wire */
+	__u16 len;
+	__u8 proto;
+	__u8 own;
+	__u8 state; /* RDR_ST_IPV6 */
+	__u8 cut;   /* RDR_MINUS_ZERO */
+	__u16 pad;
+};
+
+/* The oldest ones give way. */
+#define RDR_MAX_SPELLED 16384
 
 /*
  * Packets that a node freed before they were sent (its own rules, no answer to ARP): no port

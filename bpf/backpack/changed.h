@@ -172,7 +172,7 @@ static __always_inline void take_bits_back(struct __sk_buff *skb, struct packet 
 		return;
 	/* A packet that the kernel itself forwards may have such bits of its own. */
 	by = is_handmade(skb);
-	if (!by)
+	if (!by || has_own_bits(p->bits.word, flow_hash(p)))
 		return;
 	whose = whose_bits(p->bits.word | (__u64)flow_hash(p) << 32, port_no, now, by);
 	if (!(whose & CHANGED))

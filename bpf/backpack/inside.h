@@ -6,6 +6,7 @@
 
 #include "content.h"
 #include "fragment.h"
+#include "late.h"
 #include "mark.h"
 #include "tunnel.h"
 
@@ -131,8 +132,8 @@ GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
 }
 
 /* Finds a packet that leaves without a mark: from a function in user space that shares no
- * skb, under --carry header, or by a bridge. */
-static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct packet *p,
+ * skb, under --carry header, or by a bridge. Sets *late if it is late, and so restored. */
+static __always_inline __u64 found_unmarked(struct __sk_buff *skb, struct packet *p, bool *late,
 					    const struct rdr_port *port, __u32 port_no, __u64 now)
 {
 	__u32 from = skb->ingress_ifindex;
@@ -148,7 +149,7 @@ static __always_inline __u64 found_unmarked(struct __sk_buff *skb, const struct 
 	r = changed ? changed : r;
 	if (r & FOUND)
 		return r;
-	count_missed(r, p->n);
+	*late = pass_if_late(skb, p, &w, r >> FOUND_MISSED_SHIFT, false);
 	return 0;
 }
 

@@ -162,6 +162,14 @@ struct {
 	__type(value, struct rdr_unsent);
 } unsent SEC(".maps");
 
+/* Packets that spell the index of another packet's slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RDR_MAX_SPELLED);
+	__type(key, struct rdr_spelled_key);
+	__type(value, struct rdr_spelled);
+} spelled SEC(".maps");
+
 /* What the ports' stubs jump to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);

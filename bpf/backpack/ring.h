@@ -7,18 +7,9 @@
 #include "count.h"
 #include "loop.h"
 #include "maps.h"
+#include "unfinished.h"
 
 #define MAX_SKIP 32 /* packets in flight that the source of a train steps over before it gives up */
-
-static __always_inline struct rdr_slot *slot_at(__u32 index)
-{
-	return bpf_map_lookup_elem(&ring, &index);
-}
-
-static __always_inline struct rdr_slot *slot_of(__u64 pos)
-{
-	return slot_at(pos & (cfg_slots - 1));
-}
 
 /*
  * `members` has a bit for each slot: a train has left it unfilled, as a member. Bits are not cleared
@@ -330,8 +321,8 @@ static __always_inline void note_busy(__u64 pos, __s64 youngest, __s64 oldest, _
 
 /*
  * Looks at the slots of a window from pos on, below end: bit k of the result is set if the one at
- * pos + k may be taken; their number << 32. Windows lie side by side from the ring's begin on, so
- * that notes find them again. The look ends before a slot that wants_look(). Cold cache lines are
+ * pos + k may be taken; their number << 32; a bit for each of these whose packet is_unfinished()
+ * << 40. Windows lie side by side from the ring's begin on, so that notes find them again. The look ends before a slot that wants_look(). Cold cache lines are
  * loaded in parallel: that is cheaper than to wait for one with each packet.
  */
 GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
@@ -339,7 +330,7 @@ GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 	/* The verifier does not know them, and there is no branch below: one state instead of 2^16. */
 	__s64 youngest = cfg_timeout_ns + zero, oldest = zero, less;
 	__u64 k;
-	__u32 free = zero;
+	__u32 free = zero, late = zero;
 	struct rdr_slot *s;
 
 	for (k = 0; k < RDR_WINDOW && pos + k < end; k++) {
@@ -348,6 +339,7 @@ GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 			break;
 		if (slot_reusable(s, now))
 			free |= 1 << k;
+		late |= is_unfinished(s) << k;
 		less = slot_age(s, now) - youngest;
 		youngest += less & (less >> 63);
 		less = oldest - slot_age(s, now);
@@ -355,7 +347,7 @@ GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 	}
 	if (!free && k == RDR_WINDOW)
 		note_busy(pos, youngest, oldest, now);
-	return free | k << 32;
+	return free | k << 32 | (__u64)(free & late) << 40;
 }
 
 /* Moves this CPU's next position to the first of the window's slots that may be taken, or behind
@@ -410,7 +402,9 @@ GLOBAL __u32 step_window(__u32 zero, __u64 now)
 		seen = look_through(a->next, limit < a->end ? limit : a->end, now, zero);
 		a->window = a->next;
 		a->free = seen;
-		a->seen = seen >> 32;
+		a->seen = seen >> 32 & 0xff;
+		if (seen >> 40)
+			keep_unfinished(a->next, seen >> 40);
 		if (!a->seen)
 			return STEP_ODD;
 		looked = STEP_LOOKED;

@@ -107,7 +107,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		r = found_changed(&w, flow_hash(&p), port_no, 0, now);
 		known = unpack_found(r, &f);
 		if (!known)
-			count_missed((__u64)f.missed << FOUND_MISSED_SHIFT, p.n);
+			pass_if_late(skb, &p, &w, f.missed, !is_closing(port));
 	}
 	if (known)
 		enter_known(skb, &p, now, port, port_no, &f);
@@ -210,7 +210,7 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	enum parse_result kind;
 	__u32 port_no, mark;
 	__u64 now = 0, r = 0;
-	bool known, marked, cut = false;
+	bool known, marked, cut = false, late = false;
 
 	port = this_port(skb, &port_no);
 	if (!port)
@@ -240,10 +240,10 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	/* The clock is not read for a plain packet: its source does that. */
 	if (!r && !is_plain(skb, &p, port, port_no)) {
 		now = bpf_ktime_get_ns();
-		r = found_unmarked(skb, &p, port, port_no, now);
+		r = found_unmarked(skb, &p, &late, port, port_no, now);
 		if (!r && cut)
 			r = found_cut(mark, &p, now);
-		if (!r)
+		if (!r && !late)
 			take_bits_back(skb, &p, port, port_no, now);
 	}
 	/* A packet with a mark has not left by a port before. */

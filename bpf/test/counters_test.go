@@ -143,7 +143,7 @@ var reached = map[bpfobj.TcRdrCounter]string{
 	cIPv6: "TestIPv6Off", cNeighbour: "TestNotMeasured", cExtensions: "TestNotMeasured", cMulticast: "TestNotMeasured", cMalformed: "TestNotMeasured",
 	cVLANDepth: "TestNotMeasured", cOther: "TestNotMeasured", cPassed: "TestNotSourcedAgain",
 	cNoSlot: "TestInFlightNeverReused", cSegs: "TestTrainTooLong", cKeyInFlight: "TestKeyInFlight",
-	cKeysFull: "TestKeysFull", cLease: "TestLease", cWatch: "TestWatch", cForeign: "TestForeign", cStale: "TestExpired",
+	cKeysFull: "TestKeysFull", cLease: "TestLease", cWatch: "TestWatch", cForeign: "TestForeign", cStale: "TestNotLate", cLate: "TestExpired",
 	cForeignMark: "TestForeignMark", cMarkBusy: "TestForeignMark", cEventFull: "TestEventsFull",
 	cUnderflow: "TestDuplicate", cQuote: "TestQuote", cKeyLost: "TestKeyLost",
 	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip", cNotHere: "TestSpelled", cTTLSet: "TestTTLSet",

@@ -264,6 +264,7 @@ func (d *domain) reset() {
 		d.Fatal(err)
 	}
 	d.empty(bpfobj.TcMapKeys)
+	d.empty(bpfobj.TcMapSpelled)
 	d.forgetNotes()
 	d.empty(bpfobj.TcMapLocals)
 	d.empty(bpfobj.TcMapLocals6)

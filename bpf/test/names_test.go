@@ -41,6 +41,7 @@ const (
 	cNodeChanged   = bpfobj.TcRdrCounterRDR_C_NODE_CHANGED
 	cChanged       = bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED
 	cTTLSet        = bpfobj.TcRdrCounterRDR_C_TTL_SET
+	cLate          = bpfobj.TcRdrCounterRDR_C_LATE
 	cKeyLost       = bpfobj.TcRdrCounterRDR_C_KEY_LOST
 	cLoss          = bpfobj.TcRdrCounterRDR_C_LOSS_EVENT
 	cWithdrawn     = bpfobj.TcRdrCounterRDR_C_LOSS_WITHDRAWN

@@ -96,28 +96,6 @@ func TestHeldAfterLoss(t *testing.T) {
 	}
 }
 
-// TestExpired: a packet that was not seen for the timeout is given up; if it comes
-// after all, it is nobody's.
-func TestExpired(t *testing.T) {
-	d := newDomain(t, config{slots: 16, block: 4, timeout: time.Minute})
-	var late []frame
-	for i := range uint32(16) {
-		late = append(late, d.send(frame{data: unique(t, int(i))}))
-		d.age(i, time.Minute)
-	}
-	d.counted(tally{cSeen: 16, cMarked: 16})
-	in := d.ingress(h2In, d.link(late[3], 0))
-	same(t, "too late", in.data, late[3].data)
-	d.counted(tally{cStale: 1, cPassed: 1})
-	for i := range 16 {
-		d.wantMarked(d.send(frame{data: unique(t, 100+i)}).data, unique(t, 100+i))
-	}
-	d.counted(tally{cSeen: 16, cMarked: 16})
-	in = d.ingress(h2In, d.link(late[3], 0))
-	same(t, "its slot is another's", in.data, late[3].data)
-	d.counted(tally{cForeign: 1, cPassed: 1})
-}
-
 // TestSkip: the source steps over packets in flight, also over whole trains, and
 // over no more than a bounded number.
 func TestSkip(t *testing.T) {

@@ -101,6 +101,25 @@ type ChangeRdrShift struct {
 	GoneNs uint64
 }
 
+type ChangeRdrSpelled struct {
+	_     structs.HostLayout
+	Bits  uint32
+	Len   uint16
+	Proto uint8
+	Own   uint8
+	State uint8
+	Cut   uint8
+	Pad   uint16
+}
+
+type ChangeRdrSpelledKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Tag      uint32
+	Tag2     uint32
+}
+
 type ChangeRdrUnsent struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -143,6 +162,7 @@ const (
 	ChangeMapRing               = "ring"
 	ChangeMapShifts             = "shifts"
 	ChangeMapSiblings           = "siblings"
+	ChangeMapSpelled            = "spelled"
 	ChangeMapUnsent             = "unsent"
 	ChangeProgRadarQdiscCreate  = "radar_qdisc_create"
 	ChangeProgRadarQdiscDestroy = "radar_qdisc_destroy"
@@ -218,6 +238,7 @@ type ChangeMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled  *ebpf.MapSpec `ebpf:"spelled"`
 	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
@@ -267,6 +288,7 @@ type ChangeMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Spelled  *ebpf.Map `ebpf:"spelled"`
 	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
@@ -292,6 +314,7 @@ func (m *ChangeMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Spelled,
 		m.Unsent,
 	)
 }

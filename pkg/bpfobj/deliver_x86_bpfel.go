@@ -107,6 +107,25 @@ type DeliverRdrShift struct {
 	GoneNs uint64
 }
 
+type DeliverRdrSpelled struct {
+	_     structs.HostLayout
+	Bits  uint32
+	Len   uint16
+	Proto uint8
+	Own   uint8
+	State uint8
+	Cut   uint8
+	Pad   uint16
+}
+
+type DeliverRdrSpelledKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Tag      uint32
+	Tag2     uint32
+}
+
 type DeliverRdrUnsent struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -149,6 +168,7 @@ const (
 	DeliverMapRing             = "ring"
 	DeliverMapShifts           = "shifts"
 	DeliverMapSiblings         = "siblings"
+	DeliverMapSpelled          = "spelled"
 	DeliverMapUnsent           = "unsent"
 	DeliverProgRadarLocalIn    = "radar_local_in"
 	DeliverVarCfgBandTop       = "cfg_band_top"
@@ -250,6 +270,7 @@ type DeliverMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled  *ebpf.MapSpec `ebpf:"spelled"`
 	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
@@ -327,6 +348,7 @@ type DeliverMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Spelled  *ebpf.Map `ebpf:"spelled"`
 	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
@@ -352,6 +374,7 @@ func (m *DeliverMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Spelled,
 		m.Unsent,
 	)
 }

@@ -142,6 +142,25 @@ type PayloadRdrShift struct {
 	GoneNs uint64
 }
 
+type PayloadRdrSpelled struct {
+	_     structs.HostLayout
+	Bits  uint32
+	Len   uint16
+	Proto uint8
+	Own   uint8
+	State uint8
+	Cut   uint8
+	Pad   uint16
+}
+
+type PayloadRdrSpelledKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Tag      uint32
+	Tag2     uint32
+}
+
 type PayloadRdrUnsent struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -188,6 +207,7 @@ const (
 	PayloadMapRing             = "ring"
 	PayloadMapShifts           = "shifts"
 	PayloadMapSiblings         = "siblings"
+	PayloadMapSpelled          = "spelled"
 	PayloadMapUnsent           = "unsent"
 	PayloadProgRadarPayload    = "radar_payload"
 	PayloadVarAbiPayload       = "abi_payload"
@@ -297,6 +317,7 @@ type PayloadMapSpecs struct {
 	Ring           *ebpf.MapSpec `ebpf:"ring"`
 	Shifts         *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings       *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled        *ebpf.MapSpec `ebpf:"spelled"`
 	Unsent         *ebpf.MapSpec `ebpf:"unsent"`
 }
 
@@ -382,6 +403,7 @@ type PayloadMaps struct {
 	Ring           *ebpf.Map `ebpf:"ring"`
 	Shifts         *ebpf.Map `ebpf:"shifts"`
 	Siblings       *ebpf.Map `ebpf:"siblings"`
+	Spelled        *ebpf.Map `ebpf:"spelled"`
 	Unsent         *ebpf.Map `ebpf:"unsent"`
 }
 
@@ -411,6 +433,7 @@ func (m *PayloadMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Spelled,
 		m.Unsent,
 	)
 }

@@ -73,7 +73,8 @@ const (
 	TcRdrCounterRDR_C_UNSENT_FULL      TcRdrCounter = 35
 	TcRdrCounterRDR_C_CONTENT_CHANGED  TcRdrCounter = 36
 	TcRdrCounterRDR_C_TTL_SET          TcRdrCounter = 37
-	TcRdrCounterRDR_C_MAX              TcRdrCounter = 38
+	TcRdrCounterRDR_C_LATE             TcRdrCounter = 38
+	TcRdrCounterRDR_C_MAX              TcRdrCounter = 39
 )
 
 type TcRdrCursor struct {
@@ -274,6 +275,25 @@ const (
 	TcRdrSlotFlagRDR_SF_VLAN     TcRdrSlotFlag = 2
 )
 
+type TcRdrSpelled struct {
+	_     structs.HostLayout
+	Bits  uint32
+	Len   uint16
+	Proto uint8
+	Own   uint8
+	State uint8
+	Cut   uint8
+	Pad   uint16
+}
+
+type TcRdrSpelledKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Tag      uint32
+	Tag2     uint32
+}
+
 type TcRdrState uint32
 
 const (
@@ -329,6 +349,7 @@ const (
 	TcMapRing             = "ring"
 	TcMapShifts           = "shifts"
 	TcMapSiblings         = "siblings"
+	TcMapSpelled          = "spelled"
 	TcMapUnsent           = "unsent"
 	TcProgRadarEgress     = "radar_egress"
 	TcProgRadarEgress4    = "radar_egress4"
@@ -452,6 +473,7 @@ type TcMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled  *ebpf.MapSpec `ebpf:"spelled"`
 	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
@@ -541,6 +563,7 @@ type TcMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Spelled  *ebpf.Map `ebpf:"spelled"`
 	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
@@ -566,6 +589,7 @@ func (m *TcMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Spelled,
 		m.Unsent,
 	)
 }

@@ -107,6 +107,25 @@ type TraceRdrShift struct {
 	GoneNs uint64
 }
 
+type TraceRdrSpelled struct {
+	_     structs.HostLayout
+	Bits  uint32
+	Len   uint16
+	Proto uint8
+	Own   uint8
+	State uint8
+	Cut   uint8
+	Pad   uint16
+}
+
+type TraceRdrSpelledKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Tag      uint32
+	Tag2     uint32
+}
+
 type TraceRdrUnsent struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -149,6 +168,7 @@ const (
 	TraceMapRing               = "ring"
 	TraceMapShifts             = "shifts"
 	TraceMapSiblings           = "siblings"
+	TraceMapSpelled            = "spelled"
 	TraceMapUnsent             = "unsent"
 	TraceProgRadarKfreeSkb     = "radar_kfree_skb"
 	TraceProgRadarQdiscDequeue = "radar_qdisc_dequeue"
@@ -252,6 +272,7 @@ type TraceMapSpecs struct {
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled  *ebpf.MapSpec `ebpf:"spelled"`
 	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
 }
 
@@ -329,6 +350,7 @@ type TraceMaps struct {
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Shifts   *ebpf.Map `ebpf:"shifts"`
 	Siblings *ebpf.Map `ebpf:"siblings"`
+	Spelled  *ebpf.Map `ebpf:"spelled"`
 	Unsent   *ebpf.Map `ebpf:"unsent"`
 }
 
@@ -354,6 +376,7 @@ func (m *TraceMaps) Close() error {
 		m.Ring,
 		m.Shifts,
 		m.Siblings,
+		m.Spelled,
 		m.Unsent,
 	)
 }

@@ -192,10 +192,8 @@ func TestRingWraps(t *testing.T) {
 			s := rad.settle(t)
 			report := &oracle.Report{Title: fmt.Sprintf("%s: %d packets through %d slots, each held for 1 s", carry, f.sent.Load(), slots)}
 			rows := f.rowsByKind()
-			for _, row := range rows[ordinary:] {
-				// docs/transparency.md: packets that content cannot tell apart, half of them without a
-				// slot; of the ordinary ones those that look like another one of their flow that
-				// waits in the function.
+			for _, row := range rows[sameStart:] {
+				// docs/transparency.md: packets that content cannot tell apart, half of them without a slot.
 				if 100*row.Wrong < 3*row.Compared {
 					row.Note = fmt.Sprintf("%d were taken for others (docs/transparency.md)", row.Wrong)
 					row.Wrong, row.Findings = 0, nil

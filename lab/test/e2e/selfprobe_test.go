@@ -89,9 +89,10 @@ type selfFlow struct {
 	sent, right, wrong atomic.Int64
 	rightBy, wrongBy   [kinds]atomic.Int64           // see kindOf
 	first              [kinds]atomic.Pointer[string] // wrong packets
-	stop               atomic.Bool
+	stop, pause        atomic.Bool
 	gap                time.Duration
 	sports             int // source ports
+	onlyOrdinary       bool
 	done               chan error
 }
 
@@ -111,13 +112,28 @@ func (n *network) startSelfFlow(t *testing.T, from, to string, routers int, gap 
 // flows that radar sees.
 func (n *network) startSelfFlows(t *testing.T, from, to string, routers int, gap time.Duration, sports int) *selfFlow {
 	t.Helper()
-	f := &selfFlow{gap: gap, sports: sports, done: make(chan error, 2)}
+	f := &selfFlow{gap: gap, sports: sports}
+	n.start(t, f, from, to, routers)
+	return f
+}
+
+// start starts a flow whose gap and ports are set.
+func (n *network) start(t *testing.T, f *selfFlow, from, to string, routers int) {
+	t.Helper()
+	f.done = make(chan error, 2)
 	src, dst := n.addr(t, from).As4(), n.addr(t, to).As4()
 	out, in := n.openRaw(t, from, unix.AF_INET, unix.IPPROTO_RAW), n.receiveRaw(t, to, unix.IPPROTO_UDP, 100*time.Millisecond)
 	t.Cleanup(func() { f.stop.Store(true); unix.Close(out); unix.Close(in) })
 	go func() { f.done <- f.check(in, src, dst, routers) }()
 	go func() { f.done <- f.send(out, src, dst) }()
-	return f
+}
+
+// sport is the source port of the i-th probe.
+func (f *selfFlow) sport(i int) uint16 {
+	if f.onlyOrdinary {
+		return uint16(selfSport0 + kinds - selfSport0%kinds + kinds*(i%f.sports))
+	}
+	return uint16(selfSport0 + i%f.sports)
 }
 
 func (f *selfFlow) send(fd int, src, dst [4]byte) error {
@@ -125,6 +141,9 @@ func (f *selfFlow) send(fd int, src, dst [4]byte) error {
 	to := &unix.SockaddrInet4{Addr: dst}
 	next := time.Now()
 	for i := 0; !f.stop.Load(); i++ {
+		for f.pause.Load() && !f.stop.Load() {
+			time.Sleep(time.Millisecond)
+		}
 		waitUntil(next)
 		next = next.Add(f.gap)
 		if least := time.Now().Add(-heldUp); f.gap == 0 {
@@ -132,7 +151,7 @@ func (f *selfFlow) send(fd int, src, dst [4]byte) error {
 		} else if next.Before(least) {
 			next = least
 		}
-		b = selfProbe(b[:0], src, dst, uint16(selfSport0+i%f.sports), uint16(selfPortBase+i/f.sports%selfPorts), 0)
+		b = selfProbe(b[:0], src, dst, f.sport(i), uint16(selfPortBase+i/f.sports%selfPorts), 0)
 		if err := unix.Sendto(fd, b, 0, to); err != nil {
 			return fmt.Errorf("send self probe: %w", err)
 		}

@@ -77,7 +77,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_FOREIGN: {Name: "foreign", Group: GroupNotice,
 		Help: "headers that look like a GUID but belong to packets that are not ours"},
 	bpfobj.TcRdrCounterRDR_C_STALE: {Name: "stale", Group: GroupNotice,
-		Help: "headers that point at a slot which is too old"},
+		Help: "headers that point at a slot which is too old, and is not known to be the packet's (else: late)"},
 	bpfobj.TcRdrCounterRDR_C_FOREIGN_MARK: {Name: "foreign_mark", Group: GroupNotice,
 		Help: "marks in our bits that are not ours; left as they are"},
 	bpfobj.TcRdrCounterRDR_C_MARK_BUSY: {Name: "mark_busy", Group: GroupNotice,
@@ -116,6 +116,8 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 		Help: "packets that a program in a node had read from the wire and sent on with other content: restored; their story ended there, as left, and a new one began"},
 	bpfobj.TcRdrCounterRDR_C_TTL_SET: {Name: "ttl_set", Group: GroupNotice,
 		Help: "packets of ours whose TTL (or DSCP) something between two ports had set: found by their content"},
+	bpfobj.TcRdrCounterRDR_C_LATE: {Name: "late", Group: GroupNotice,
+		Help: "packets that were under way for longer than ‹timeout›: restored, but their stories had ended as expired"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.

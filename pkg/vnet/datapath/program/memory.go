@@ -72,7 +72,7 @@ func estimate(specs map[string]*ebpf.MapSpec, cpus int) Memory {
 func mapBytes(s *ebpf.MapSpec, cpus uint64) uint64 {
 	key, value, n := align8(uint64(s.KeySize)), align8(uint64(s.ValueSize)), uint64(s.MaxEntries)
 	switch s.Type {
-	case ebpf.Hash:
+	case ebpf.Hash, ebpf.LRUHash:
 		buckets := uint64(1) << bits.Len64(n-1)
 		return (n+cpus)*(hashElemBytes+key+value) + buckets*hashBucketBytes
 	case ebpf.PerCPUArray:
