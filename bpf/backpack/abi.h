@@ -396,11 +396,7 @@ enum rdr_counter {
 	RDR_C_MAX = 39,
 };
 
-/*
- * What is known of a packet that spells an index and is not the one of that slot: it is late, and
- * another packet has its slot now (late.h); or it came to a node with such bits of its own. Then
- * the tags of the key and all of the value but `own` are 0.
- */
+/* A late packet, whose slot another packet has: late.h. */
 struct rdr_spelled_key {
 	__u32 index;
 	__u32 flow_hash;
@@ -408,17 +404,24 @@ struct rdr_spelled_key {
 	__u32 tag2;
 };
 
+/* What restores it. */
 struct rdr_spelled {
-	__u32 bits; /* of a late packet: its true ID, TTL, TOS, as when it was last put on the wire */
+	__u32 bits; /* its true ID, TTL, TOS, as when it was last put on the wire */
 	__u16 len;
 	__u8 proto;
-	__u8 own;
 	__u8 state; /* RDR_ST_IPV6 */
 	__u8 cut;   /* RDR_MINUS_ZERO */
-	__u16 pad;
+	__u8 pad[3];
 };
 
-/* The oldest ones give way. */
+/* Packets of a flow have come to a node with bits of their own that spell an index. */
+struct rdr_own_key {
+	__u32 index;
+	__u32 flow_hash;
+	__u32 node;
+};
+
+/* Of each. Old ones give way (LRU, approximately by age). */
 #define RDR_MAX_SPELLED 16384
 
 /*

@@ -11,26 +11,6 @@
 
 #include "inside.h"
 
-#define AF_PACKET 17
-#define SOCK_RAW 3
-
-/* The kind of socket by which a program sent a packet whose IP header it wrote itself. */
-#define BY_RAW 1
-#define BY_PACKET 2
-
-/* BY_RAW, BY_PACKET; 0: the kernel has written the header, or the socket is not known. */
-GLOBAL int is_handmade(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk;
-
-	if (!sk)
-		return 0;
-	if (sk->family == AF_PACKET)
-		return BY_PACKET;
-	sk = bpf_sk_fullsock(sk);
-	return sk && sk->type == SOCK_RAW ? BY_RAW : 0;
-}
-
 /* Whether that event says that the packet is on a link to node, as far as is known, or has just
  * left node. */
 static __always_inline bool is_on_link(__u64 cell, __u32 node)
@@ -172,7 +152,7 @@ static __always_inline void take_bits_back(struct __sk_buff *skb, struct packet 
 		return;
 	/* A packet that the kernel itself forwards may have such bits of its own. */
 	by = is_handmade(skb);
-	if (!by || has_own_bits(p->bits.word, flow_hash(p)))
+	if (!by || has_own_bits(p->bits.word, flow_hash(p), port->node, now))
 		return;
 	whose = whose_bits(p->bits.word | (__u64)flow_hash(p) << 32, port_no, now, by);
 	if (!(whose & CHANGED))

@@ -36,6 +36,17 @@ GLOBAL int came_by_link(struct __sk_buff *skb, __u32 port_no)
 	return in && !(in->flags & RDR_PF_SOURCE_IN);
 }
 
+/* UNFOUND_NEW for a packet that the kernel of the port's node has made, or that came to the node from
+ * outside; 0 for one that came by a link, that a bridge passes on, or that a process made by hand. */
+GLOBAL __u64 made_here(struct __sk_buff *skb, __u32 port_no)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	if (!port || is_closing(port) || is_handmade(skb))
+		return 0;
+	return came_by_link(skb, port_no) ? 0 : UNFOUND_NEW;
+}
+
 /* Whether the bits of a packet that leaves by a port may have been set since it was last seen. */
 static __always_inline bool may_be_changed(struct __sk_buff *skb, const struct rdr_port *port,
 					   __u32 port_no)
@@ -149,7 +160,7 @@ static __always_inline __u64 found_unmarked(struct __sk_buff *skb, struct packet
 	r = changed ? changed : r;
 	if (r & FOUND)
 		return r;
-	*late = pass_if_late(skb, p, &w, r >> FOUND_MISSED_SHIFT, false);
+	*late = pass_if_late(skb, p, &w, r >> FOUND_MISSED_SHIFT, 0, made_here(skb, port_no));
 	return 0;
 }
 

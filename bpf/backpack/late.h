@@ -11,12 +11,13 @@
  * packets whose addresses something not attached has changed, and those of trains whose slots were
  * taken.
  *
- * A packet that came to a node with such bits of its own is noted, too: a process there that sends
- * it on must not be taken for one that has changed the slot's packet (changed.h).
+ * A packet that came to a node with such bits of its own is noted: a process there that sends it on
+ * must not be taken for one that has changed the slot's packet (changed.h).
  */
 #ifndef BACKPACK_LATE_H
 #define BACKPACK_LATE_H
 
+#include "handmade.h"
 #include "wire.h"
 
 #define LATE (1ULL << 33)
@@ -58,7 +59,7 @@ static __always_inline const struct rdr_spelled *kept_of(const struct packet *p,
 	};
 	const struct rdr_spelled *kept = bpf_map_lookup_elem(&spelled, &key);
 
-	if (!kept || kept->own || p->n > 1 || kept->len != p->len || kept->proto != p->proto ||
+	if (!kept || p->n > 1 || kept->len != p->len || kept->proto != p->proto ||
 	    !kept->state != !p->v6)
 		return NULL;
 	return kept;
@@ -110,44 +111,43 @@ GLOBAL __u64 late_bits(__u64 bits_len, __u64 tags, __u64 rest, __u32 flow, __u64
 	return b.word | (__u64)zero << LATE_MINUS_ZERO_SHIFT | LATE;
 }
 
-/* The key under which it is known that packets of a flow spell an index by bits of their own. */
-static __always_inline struct rdr_spelled_key own_key(__u32 index, __u32 flow)
-{
-	struct rdr_spelled_key key = { .index = index, .flow_hash = flow };
-
-	return key;
-}
-
-/* Notes that a packet of that flow, which has these bits of its own, has come to a node. */
-GLOBAL int note_own_bits(__u32 word, __u32 flow)
+/* Notes that a packet of that flow, which has these bits of its own, has come to node. */
+GLOBAL int note_own_bits(__u32 word, __u32 flow, __u32 node)
 {
 	union rdr_bits bits = { .word = word };
-	struct rdr_spelled own = { .own = 1 };
 	__u32 decrements;
-	__u32 index = guid_decode(bits, &decrements);
-	struct rdr_spelled_key key = own_key(index, flow);
+	struct rdr_own_key key = { guid_decode(bits, &decrements), flow, node };
+	__u64 now = bpf_ktime_get_ns();
 
-	if (index != NO_INDEX)
-		bpf_map_update_elem(&spelled, &key, &own, BPF_ANY);
+	if (key.index != NO_INDEX)
+		bpf_map_update_elem(&own_headers, &key, &now, BPF_ANY);
 	return 0;
 }
 
-/* Whether that was noted. */
-GLOBAL int has_own_bits(__u32 word, __u32 flow)
+/*
+ * Whether that was noted within the timeout. Anybody may send packets of any flow to a node. So a
+ * note counts for nothing where the slot is of the same flow: then the bits are ours.
+ */
+GLOBAL int has_own_bits(__u32 word, __u32 flow, __u32 node, __u64 now)
 {
 	union rdr_bits bits = { .word = word };
 	__u32 decrements;
-	struct rdr_spelled_key key = own_key(guid_decode(bits, &decrements), flow);
-	const struct rdr_spelled *own = bpf_map_lookup_elem(&spelled, &key);
+	struct rdr_own_key key = { guid_decode(bits, &decrements), flow, node };
+	const __u64 *noted = bpf_map_lookup_elem(&own_headers, &key);
+	const struct rdr_slot *s = slot_at(key.index & (cfg_slots - 1));
 
-	return own && own->own;
+	return noted && now - *noted < cfg_timeout_ns && s && s->flow_hash != flow;
 }
 
-/* What pass_unfound() takes of a packet besides: flow hash:32 | l3:8 | UNFOUND_*. */
+/* What pass_unfound() takes of a packet besides: flow hash:32 | l3:8 | why it was not found:8 |
+ * UNFOUND_* | node:12. */
 #define UNFOUND_L3_SHIFT 32
-#define UNFOUND_MISSED_SHIFT 40 /* why it was not found: 8 bits */
+#define UNFOUND_MISSED_SHIFT 40
 #define UNFOUND_MINUS_ZERO (1ULL << LATE_MINUS_ZERO_SHIFT << 16)
 #define UNFOUND_NOTE (1ULL << 49) /* its bits may be its own: they are noted */
+#define UNFOUND_NEW (1ULL << 50)  /* its node has made it: it is not late */
+#define UNFOUND_NODE_SHIFT 51
+_Static_assert(RDR_MAX_NODES == 1 << 12, "UNFOUND_NODE_SHIFT: 12 bits");
 
 /*
  * What is done for a packet that was not found: restored, if it is late; else counted, and noted.
@@ -161,7 +161,7 @@ GLOBAL __u64 pass_unfound(struct __sk_buff *skb, __u64 bits_len, __u64 tags, __u
 	union rdr_bits b;
 	__u64 late = 0;
 
-	if (missed == RDR_C_STALE || missed == RDR_C_FOREIGN)
+	if (!(more & UNFOUND_NEW) && (missed == RDR_C_STALE || missed == RDR_C_FOREIGN))
 		late = late_bits(bits_len, tags, rest, more, bpf_ktime_get_ns());
 	b.word = late;
 	if (late & LATE && restore_header(skb, &p, b, late >> LATE_MINUS_ZERO_SHIFT & 1)) {
@@ -171,18 +171,21 @@ GLOBAL __u64 pass_unfound(struct __sk_buff *skb, __u64 bits_len, __u64 tags, __u
 	if (missed)
 		count(missed, n);
 	if (more & UNFOUND_NOTE)
-		note_own_bits(bits_len, more);
+		note_own_bits(bits_len, more, more >> UNFOUND_NODE_SHIFT & (RDR_MAX_NODES - 1));
 	return (__u32)bits_len | (more & UNFOUND_MINUS_ZERO) >> 16;
 }
 
-/* The same; w: the packet as well. Returns whether it was late. */
+/* The same for p at a port of that node; w: the packet as well. flags: UNFOUND_NOTE, UNFOUND_NEW.
+ * Returns whether it was late. */
 static __always_inline bool pass_if_late(struct __sk_buff *skb, struct packet *p,
-					 const struct wire *w, __u32 missed, bool note)
+					 const struct wire *w, __u32 missed, __u32 node,
+					 __u64 flags)
 {
 	__u64 r = pass_unfound(skb, w->bits_len, w->tags, w->rest,
 			       flow_hash(p) | (__u64)(p->l3 & 0x7f) << UNFOUND_L3_SHIFT |
 				       (__u64)(missed & 0xff) << UNFOUND_MISSED_SHIFT |
-				       (__u64)(p->minus_zero & 1) << 48 | (__u64)note << 49);
+				       (__u64)(p->minus_zero & 1) << 48 | flags |
+				       (__u64)(node & (RDR_MAX_NODES - 1)) << UNFOUND_NODE_SHIFT);
 
 	p->bits.word = r;
 	p->minus_zero = r >> LATE_MINUS_ZERO_SHIFT & 1;

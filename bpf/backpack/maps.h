@@ -162,13 +162,21 @@ struct {
 	__type(value, struct rdr_unsent);
 } unsent SEC(".maps");
 
-/* Packets that spell the index of another packet's slot. */
+/* Late packets whose slots other packets have. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, RDR_MAX_SPELLED);
 	__type(key, struct rdr_spelled_key);
 	__type(value, struct rdr_spelled);
 } spelled SEC(".maps");
+
+/* Packets that came to a node with bits of their own that spell an index. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RDR_MAX_SPELLED);
+	__type(key, struct rdr_own_key);
+	__type(value, __u64); /* CLOCK_MONOTONIC */
+} own_headers SEC(".maps");
 
 /* What the ports' stubs jump to. */
 struct {

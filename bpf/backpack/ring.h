@@ -114,7 +114,8 @@ GLOBAL int release_slot(__u64 pos)
 {
 	struct rdr_slot *s = slot_of(pos);
 
-	if (s)
+	/* A lone packet that is not done has timed out, and may yet come: late.h asks its slot. */
+	if (s && s->segs > 1)
 		s->state |= RDR_ST_DONE;
 	return 0;
 }
@@ -320,10 +321,11 @@ static __always_inline void note_busy(__u64 pos, __s64 youngest, __s64 oldest, _
 }
 
 /*
- * Looks at the slots of a window from pos on, below end: bit k of the result is set if the one at
- * pos + k may be taken; their number << 32; a bit for each of these whose packet is_unfinished()
- * << 40. Windows lie side by side from the ring's begin on, so that notes find them again. The look ends before a slot that wants_look(). Cold cache lines are
- * loaded in parallel: that is cheaper than to wait for one with each packet.
+ * Looks at the slots of a window from pos on, below end. Bit k of the result is set if the slot at
+ * pos + k may be taken. Their number follows, << 32, and a bit for each whose packet
+ * is_unfinished(), << 40. Windows lie side by side from the ring's begin on, so that notes find them
+ * again. The look ends before a slot that wants_look(). Cold cache lines are loaded in parallel: that
+ * is cheaper than to wait for one with each packet.
  */
 GLOBAL __u64 look_through(__u64 pos, __u64 end, __u64 now, __u32 zero)
 {

@@ -77,7 +77,11 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	if (form != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
 		if (!v6 && form == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_INGRESS6);
-		pass_unparsed(skb, form, port->flags & RDR_PF_SOURCE_IN, p.l3);
+		/* Without marks the port where it leaves is its source: enter_unknown(). */
+		pass_unparsed(skb, form,
+			      port->flags & RDR_PF_SOURCE_IN &&
+				      (form != PARSE_IPV6 || mark_mask(port) || is_closing(port)),
+			      p.l3);
 		return PASS;
 	}
 	now = bpf_ktime_get_ns();
@@ -107,7 +111,8 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		r = found_changed(&w, flow_hash(&p), port_no, 0, now);
 		known = unpack_found(r, &f);
 		if (!known)
-			pass_if_late(skb, &p, &w, f.missed, !is_closing(port));
+			pass_if_late(skb, &p, &w, f.missed, port->node,
+				     is_closing(port) ? 0 : UNFOUND_NOTE);
 	}
 	if (known)
 		enter_known(skb, &p, now, port, port_no, &f);

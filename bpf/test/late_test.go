@@ -22,8 +22,14 @@ func sendLate(d *domain) (late []frame) {
 	return late
 }
 
-// wantLate runs a packet that is late through the ingress of h2, the ingress of r1 or the egress of r1
-// (from a process there), and demands its true header, and that no slot is written.
+// sentOn is the packet as it leaves r1, to which it came by a link.
+func sentOn(f frame) frame {
+	f.from = ifindex(r1In)
+	return f
+}
+
+// wantLate runs a packet that is late through the ingress of h2, the ingress of r1 or the egress of r1,
+// which forwards it, and demands its true header, and that no slot is written.
 func (d *domain) wantLate(f frame, orig []byte, hidden int) {
 	d.Helper()
 	ring := d.ringBytes()
@@ -31,7 +37,7 @@ func (d *domain) wantLate(f frame, orig []byte, hidden int) {
 	for name, hook := range map[string]func() frame{
 		"h2 ingress": func() frame { return d.ingress(h2In, d.link(f, hidden)) },
 		"r1 ingress": func() frame { return d.ingress(r1In, d.link(f, hidden)) },
-		"r1 egress":  func() frame { return d.egress(closed, d.link(f, hidden)) },
+		"r1 egress":  func() frame { return d.egress(closed, sentOn(d.link(f, hidden))) },
 	} {
 		got := hook()
 		same(d, name, got.data, lowered(d, orig, hidden))
@@ -68,6 +74,9 @@ func TestExpired(t *testing.T) {
 			for i, f := range late {
 				d.wantLate(f, unique(t, i), i%3)
 			}
+			own := d.link(late[0], 0)
+			same(t, "what the node's kernel has made is new", d.egress(closed, own).data, own.data)
+			d.counted(tally{cStale: 1, cPassed: 1})
 			var other []frame
 			for i := range late {
 				other = append(other, d.send(frame{data: unique(t, 100+i)}))

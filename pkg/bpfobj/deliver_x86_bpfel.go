@@ -85,6 +85,13 @@ type DeliverRdrNode struct {
 	Pad        uint32
 }
 
+type DeliverRdrOwnKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Node     uint32
+}
+
 type DeliverRdrPort struct {
 	_         structs.HostLayout
 	Node      uint16
@@ -112,10 +119,9 @@ type DeliverRdrSpelled struct {
 	Bits  uint32
 	Len   uint16
 	Proto uint8
-	Own   uint8
 	State uint8
 	Cut   uint8
-	Pad   uint16
+	Pad   [3]uint8
 }
 
 type DeliverRdrSpelledKey struct {
@@ -163,6 +169,7 @@ const (
 	DeliverMapMembers          = "members"
 	DeliverMapNodes            = "nodes"
 	DeliverMapNodes6           = "nodes6"
+	DeliverMapOwnHeaders       = "own_headers"
 	DeliverMapPorts            = "ports"
 	DeliverMapProgs            = "progs"
 	DeliverMapRing             = "ring"
@@ -250,28 +257,29 @@ type DeliverProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type DeliverMapSpecs struct {
-	Alloc    *ebpf.MapSpec `ebpf:"alloc"`
-	Busy     *ebpf.MapSpec `ebpf:"busy"`
-	Control  *ebpf.MapSpec `ebpf:"control"`
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
-	Devs     *ebpf.MapSpec `ebpf:"devs"`
-	Ends     *ebpf.MapSpec `ebpf:"ends"`
-	Guards   *ebpf.MapSpec `ebpf:"guards"`
-	Homes    *ebpf.MapSpec `ebpf:"homes"`
-	Keys     *ebpf.MapSpec `ebpf:"keys"`
-	Locals   *ebpf.MapSpec `ebpf:"locals"`
-	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
-	Members  *ebpf.MapSpec `ebpf:"members"`
-	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
-	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
-	Ports    *ebpf.MapSpec `ebpf:"ports"`
-	Progs    *ebpf.MapSpec `ebpf:"progs"`
-	Ring     *ebpf.MapSpec `ebpf:"ring"`
-	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
-	Siblings *ebpf.MapSpec `ebpf:"siblings"`
-	Spelled  *ebpf.MapSpec `ebpf:"spelled"`
-	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
+	Alloc      *ebpf.MapSpec `ebpf:"alloc"`
+	Busy       *ebpf.MapSpec `ebpf:"busy"`
+	Control    *ebpf.MapSpec `ebpf:"control"`
+	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Cursor     *ebpf.MapSpec `ebpf:"cursor"`
+	Devs       *ebpf.MapSpec `ebpf:"devs"`
+	Ends       *ebpf.MapSpec `ebpf:"ends"`
+	Guards     *ebpf.MapSpec `ebpf:"guards"`
+	Homes      *ebpf.MapSpec `ebpf:"homes"`
+	Keys       *ebpf.MapSpec `ebpf:"keys"`
+	Locals     *ebpf.MapSpec `ebpf:"locals"`
+	Locals6    *ebpf.MapSpec `ebpf:"locals6"`
+	Members    *ebpf.MapSpec `ebpf:"members"`
+	Nodes      *ebpf.MapSpec `ebpf:"nodes"`
+	Nodes6     *ebpf.MapSpec `ebpf:"nodes6"`
+	OwnHeaders *ebpf.MapSpec `ebpf:"own_headers"`
+	Ports      *ebpf.MapSpec `ebpf:"ports"`
+	Progs      *ebpf.MapSpec `ebpf:"progs"`
+	Ring       *ebpf.MapSpec `ebpf:"ring"`
+	Shifts     *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings   *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled    *ebpf.MapSpec `ebpf:"spelled"`
+	Unsent     *ebpf.MapSpec `ebpf:"unsent"`
 }
 
 // DeliverVariableSpecs contains global variables before they are loaded into the kernel.
@@ -328,28 +336,29 @@ func (o *DeliverObjects) Close() error {
 //
 // It can be passed to LoadDeliverObjects or ebpf.CollectionSpec.LoadAndAssign.
 type DeliverMaps struct {
-	Alloc    *ebpf.Map `ebpf:"alloc"`
-	Busy     *ebpf.Map `ebpf:"busy"`
-	Control  *ebpf.Map `ebpf:"control"`
-	Counters *ebpf.Map `ebpf:"counters"`
-	Cursor   *ebpf.Map `ebpf:"cursor"`
-	Devs     *ebpf.Map `ebpf:"devs"`
-	Ends     *ebpf.Map `ebpf:"ends"`
-	Guards   *ebpf.Map `ebpf:"guards"`
-	Homes    *ebpf.Map `ebpf:"homes"`
-	Keys     *ebpf.Map `ebpf:"keys"`
-	Locals   *ebpf.Map `ebpf:"locals"`
-	Locals6  *ebpf.Map `ebpf:"locals6"`
-	Members  *ebpf.Map `ebpf:"members"`
-	Nodes    *ebpf.Map `ebpf:"nodes"`
-	Nodes6   *ebpf.Map `ebpf:"nodes6"`
-	Ports    *ebpf.Map `ebpf:"ports"`
-	Progs    *ebpf.Map `ebpf:"progs"`
-	Ring     *ebpf.Map `ebpf:"ring"`
-	Shifts   *ebpf.Map `ebpf:"shifts"`
-	Siblings *ebpf.Map `ebpf:"siblings"`
-	Spelled  *ebpf.Map `ebpf:"spelled"`
-	Unsent   *ebpf.Map `ebpf:"unsent"`
+	Alloc      *ebpf.Map `ebpf:"alloc"`
+	Busy       *ebpf.Map `ebpf:"busy"`
+	Control    *ebpf.Map `ebpf:"control"`
+	Counters   *ebpf.Map `ebpf:"counters"`
+	Cursor     *ebpf.Map `ebpf:"cursor"`
+	Devs       *ebpf.Map `ebpf:"devs"`
+	Ends       *ebpf.Map `ebpf:"ends"`
+	Guards     *ebpf.Map `ebpf:"guards"`
+	Homes      *ebpf.Map `ebpf:"homes"`
+	Keys       *ebpf.Map `ebpf:"keys"`
+	Locals     *ebpf.Map `ebpf:"locals"`
+	Locals6    *ebpf.Map `ebpf:"locals6"`
+	Members    *ebpf.Map `ebpf:"members"`
+	Nodes      *ebpf.Map `ebpf:"nodes"`
+	Nodes6     *ebpf.Map `ebpf:"nodes6"`
+	OwnHeaders *ebpf.Map `ebpf:"own_headers"`
+	Ports      *ebpf.Map `ebpf:"ports"`
+	Progs      *ebpf.Map `ebpf:"progs"`
+	Ring       *ebpf.Map `ebpf:"ring"`
+	Shifts     *ebpf.Map `ebpf:"shifts"`
+	Siblings   *ebpf.Map `ebpf:"siblings"`
+	Spelled    *ebpf.Map `ebpf:"spelled"`
+	Unsent     *ebpf.Map `ebpf:"unsent"`
 }
 
 func (m *DeliverMaps) Close() error {
@@ -369,6 +378,7 @@ func (m *DeliverMaps) Close() error {
 		m.Members,
 		m.Nodes,
 		m.Nodes6,
+		m.OwnHeaders,
 		m.Ports,
 		m.Progs,
 		m.Ring,

@@ -91,6 +91,13 @@ type PayloadRdrNode struct {
 	Pad        uint32
 }
 
+type PayloadRdrOwnKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Node     uint32
+}
+
 type PayloadRdrPayload struct {
 	_        structs.HostLayout
 	Pos      uint64
@@ -147,10 +154,9 @@ type PayloadRdrSpelled struct {
 	Bits  uint32
 	Len   uint16
 	Proto uint8
-	Own   uint8
 	State uint8
 	Cut   uint8
-	Pad   uint16
+	Pad   [3]uint8
 }
 
 type PayloadRdrSpelledKey struct {
@@ -198,6 +204,7 @@ const (
 	PayloadMapMembers          = "members"
 	PayloadMapNodes            = "nodes"
 	PayloadMapNodes6           = "nodes6"
+	PayloadMapOwnHeaders       = "own_headers"
 	PayloadMapPayloadCounts    = "payload_counts"
 	PayloadMapPayloadProgs     = "payload_progs"
 	PayloadMapPayloadScratch   = "payload_scratch"
@@ -308,6 +315,7 @@ type PayloadMapSpecs struct {
 	Members        *ebpf.MapSpec `ebpf:"members"`
 	Nodes          *ebpf.MapSpec `ebpf:"nodes"`
 	Nodes6         *ebpf.MapSpec `ebpf:"nodes6"`
+	OwnHeaders     *ebpf.MapSpec `ebpf:"own_headers"`
 	PayloadCounts  *ebpf.MapSpec `ebpf:"payload_counts"`
 	PayloadProgs   *ebpf.MapSpec `ebpf:"payload_progs"`
 	PayloadScratch *ebpf.MapSpec `ebpf:"payload_scratch"`
@@ -394,6 +402,7 @@ type PayloadMaps struct {
 	Members        *ebpf.Map `ebpf:"members"`
 	Nodes          *ebpf.Map `ebpf:"nodes"`
 	Nodes6         *ebpf.Map `ebpf:"nodes6"`
+	OwnHeaders     *ebpf.Map `ebpf:"own_headers"`
 	PayloadCounts  *ebpf.Map `ebpf:"payload_counts"`
 	PayloadProgs   *ebpf.Map `ebpf:"payload_progs"`
 	PayloadScratch *ebpf.Map `ebpf:"payload_scratch"`
@@ -424,6 +433,7 @@ func (m *PayloadMaps) Close() error {
 		m.Members,
 		m.Nodes,
 		m.Nodes6,
+		m.OwnHeaders,
 		m.PayloadCounts,
 		m.PayloadProgs,
 		m.PayloadScratch,

@@ -175,6 +175,13 @@ type TcRdrNode struct {
 	Pad        uint32
 }
 
+type TcRdrOwnKey struct {
+	_        structs.HostLayout
+	Index    uint32
+	FlowHash uint32
+	Node     uint32
+}
+
 type TcRdrPort struct {
 	_         structs.HostLayout
 	Node      uint16
@@ -280,10 +287,9 @@ type TcRdrSpelled struct {
 	Bits  uint32
 	Len   uint16
 	Proto uint8
-	Own   uint8
 	State uint8
 	Cut   uint8
-	Pad   uint16
+	Pad   [3]uint8
 }
 
 type TcRdrSpelledKey struct {
@@ -344,6 +350,7 @@ const (
 	TcMapMembers          = "members"
 	TcMapNodes            = "nodes"
 	TcMapNodes6           = "nodes6"
+	TcMapOwnHeaders       = "own_headers"
 	TcMapPorts            = "ports"
 	TcMapProgs            = "progs"
 	TcMapRing             = "ring"
@@ -453,28 +460,29 @@ type TcProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type TcMapSpecs struct {
-	Alloc    *ebpf.MapSpec `ebpf:"alloc"`
-	Busy     *ebpf.MapSpec `ebpf:"busy"`
-	Control  *ebpf.MapSpec `ebpf:"control"`
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Cursor   *ebpf.MapSpec `ebpf:"cursor"`
-	Devs     *ebpf.MapSpec `ebpf:"devs"`
-	Ends     *ebpf.MapSpec `ebpf:"ends"`
-	Guards   *ebpf.MapSpec `ebpf:"guards"`
-	Homes    *ebpf.MapSpec `ebpf:"homes"`
-	Keys     *ebpf.MapSpec `ebpf:"keys"`
-	Locals   *ebpf.MapSpec `ebpf:"locals"`
-	Locals6  *ebpf.MapSpec `ebpf:"locals6"`
-	Members  *ebpf.MapSpec `ebpf:"members"`
-	Nodes    *ebpf.MapSpec `ebpf:"nodes"`
-	Nodes6   *ebpf.MapSpec `ebpf:"nodes6"`
-	Ports    *ebpf.MapSpec `ebpf:"ports"`
-	Progs    *ebpf.MapSpec `ebpf:"progs"`
-	Ring     *ebpf.MapSpec `ebpf:"ring"`
-	Shifts   *ebpf.MapSpec `ebpf:"shifts"`
-	Siblings *ebpf.MapSpec `ebpf:"siblings"`
-	Spelled  *ebpf.MapSpec `ebpf:"spelled"`
-	Unsent   *ebpf.MapSpec `ebpf:"unsent"`
+	Alloc      *ebpf.MapSpec `ebpf:"alloc"`
+	Busy       *ebpf.MapSpec `ebpf:"busy"`
+	Control    *ebpf.MapSpec `ebpf:"control"`
+	Counters   *ebpf.MapSpec `ebpf:"counters"`
+	Cursor     *ebpf.MapSpec `ebpf:"cursor"`
+	Devs       *ebpf.MapSpec `ebpf:"devs"`
+	Ends       *ebpf.MapSpec `ebpf:"ends"`
+	Guards     *ebpf.MapSpec `ebpf:"guards"`
+	Homes      *ebpf.MapSpec `ebpf:"homes"`
+	Keys       *ebpf.MapSpec `ebpf:"keys"`
+	Locals     *ebpf.MapSpec `ebpf:"locals"`
+	Locals6    *ebpf.MapSpec `ebpf:"locals6"`
+	Members    *ebpf.MapSpec `ebpf:"members"`
+	Nodes      *ebpf.MapSpec `ebpf:"nodes"`
+	Nodes6     *ebpf.MapSpec `ebpf:"nodes6"`
+	OwnHeaders *ebpf.MapSpec `ebpf:"own_headers"`
+	Ports      *ebpf.MapSpec `ebpf:"ports"`
+	Progs      *ebpf.MapSpec `ebpf:"progs"`
+	Ring       *ebpf.MapSpec `ebpf:"ring"`
+	Shifts     *ebpf.MapSpec `ebpf:"shifts"`
+	Siblings   *ebpf.MapSpec `ebpf:"siblings"`
+	Spelled    *ebpf.MapSpec `ebpf:"spelled"`
+	Unsent     *ebpf.MapSpec `ebpf:"unsent"`
 }
 
 // TcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -543,28 +551,29 @@ func (o *TcObjects) Close() error {
 //
 // It can be passed to LoadTcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type TcMaps struct {
-	Alloc    *ebpf.Map `ebpf:"alloc"`
-	Busy     *ebpf.Map `ebpf:"busy"`
-	Control  *ebpf.Map `ebpf:"control"`
-	Counters *ebpf.Map `ebpf:"counters"`
-	Cursor   *ebpf.Map `ebpf:"cursor"`
-	Devs     *ebpf.Map `ebpf:"devs"`
-	Ends     *ebpf.Map `ebpf:"ends"`
-	Guards   *ebpf.Map `ebpf:"guards"`
-	Homes    *ebpf.Map `ebpf:"homes"`
-	Keys     *ebpf.Map `ebpf:"keys"`
-	Locals   *ebpf.Map `ebpf:"locals"`
-	Locals6  *ebpf.Map `ebpf:"locals6"`
-	Members  *ebpf.Map `ebpf:"members"`
-	Nodes    *ebpf.Map `ebpf:"nodes"`
-	Nodes6   *ebpf.Map `ebpf:"nodes6"`
-	Ports    *ebpf.Map `ebpf:"ports"`
-	Progs    *ebpf.Map `ebpf:"progs"`
-	Ring     *ebpf.Map `ebpf:"ring"`
-	Shifts   *ebpf.Map `ebpf:"shifts"`
-	Siblings *ebpf.Map `ebpf:"siblings"`
-	Spelled  *ebpf.Map `ebpf:"spelled"`
-	Unsent   *ebpf.Map `ebpf:"unsent"`
+	Alloc      *ebpf.Map `ebpf:"alloc"`
+	Busy       *ebpf.Map `ebpf:"busy"`
+	Control    *ebpf.Map `ebpf:"control"`
+	Counters   *ebpf.Map `ebpf:"counters"`
+	Cursor     *ebpf.Map `ebpf:"cursor"`
+	Devs       *ebpf.Map `ebpf:"devs"`
+	Ends       *ebpf.Map `ebpf:"ends"`
+	Guards     *ebpf.Map `ebpf:"guards"`
+	Homes      *ebpf.Map `ebpf:"homes"`
+	Keys       *ebpf.Map `ebpf:"keys"`
+	Locals     *ebpf.Map `ebpf:"locals"`
+	Locals6    *ebpf.Map `ebpf:"locals6"`
+	Members    *ebpf.Map `ebpf:"members"`
+	Nodes      *ebpf.Map `ebpf:"nodes"`
+	Nodes6     *ebpf.Map `ebpf:"nodes6"`
+	OwnHeaders *ebpf.Map `ebpf:"own_headers"`
+	Ports      *ebpf.Map `ebpf:"ports"`
+	Progs      *ebpf.Map `ebpf:"progs"`
+	Ring       *ebpf.Map `ebpf:"ring"`
+	Shifts     *ebpf.Map `ebpf:"shifts"`
+	Siblings   *ebpf.Map `ebpf:"siblings"`
+	Spelled    *ebpf.Map `ebpf:"spelled"`
+	Unsent     *ebpf.Map `ebpf:"unsent"`
 }
 
 func (m *TcMaps) Close() error {
@@ -584,6 +593,7 @@ func (m *TcMaps) Close() error {
 		m.Members,
 		m.Nodes,
 		m.Nodes6,
+		m.OwnHeaders,
 		m.Ports,
 		m.Progs,
 		m.Ring,
