@@ -9,10 +9,15 @@ const tokenKey = 'radar.token';
 
 /** What the server refused, or why it was not reached. */
 export class Failure extends Error {
-  /** @param {number} status 0 without an answer @param {object} problem */
-  constructor(status, problem) {
+  /**
+   * @param {number} status 0 without an answer @param {object} problem
+   * @param {{own?: boolean, after?: number}} [more] whether radar serve said it, not a proxy; the milliseconds until it may be asked again
+   */
+  constructor(status, problem, { own = false, after = 0 } = {}) {
     super(problem.detail || problem.title || `status ${status}`);
     this.status = status;
+    this.own = own;
+    this.after = after;
     this.title = problem.title ?? '';
     /** @type {{location?: string, message: string}[]} */
     this.fields = Array.isArray(problem.errors) ? problem.errors : [];
@@ -57,29 +62,38 @@ export const passes = (error) => error instanceof Failure && passing.has(error.s
 const firstPause = 100;
 const longestPause = 10000;
 
-/** Waits before a request is made again: longer each time, and not when the signal aborts. */
-const pause = (tries, signal) => new Promise((done) => {
+const longestTimer = 2 ** 31 - 1; // a longer one fires at once
+
+/** Waits before a request is made again: longer each time, as long as the server wants, and not when the signal aborts. */
+const pause = (tries, after, signal) => new Promise((done) => {
+  if (signal?.aborted) {
+    done();
+    return;
+  }
   const end = () => {
     clearTimeout(timer);
     signal?.removeEventListener('abort', end);
     done();
   };
-  const timer = setTimeout(end, Math.min(firstPause * 2 ** (tries - 1), longestPause));
+  const own = Math.min(firstPause * 2 ** (tries - 1), longestPause);
+  const timer = setTimeout(end, Math.min(Math.max(own, after), longestTimer));
   signal?.addEventListener('abort', end);
 });
 
-/** Asks until there is an answer, or an error that is final. */
-async function untilAnswered(ask, signal) {
+/** Asks until there is an answer, or an error that is final: one that does not pass. */
+async function untilAnswered(ask, signal, mayPass = passes) {
   const question = Symbol('question');
   try {
     for (let tries = 1; ; tries++) {
+      let after;
       try {
         return await ask();
       } catch (error) {
-        if (!passes(error)) throw error;
+        if (!mayPass(error)) throw error;
+        after = error.after;
         if (tries > 1) setUnanswered(question, error.text); // once is soon over, and not worth a word
       }
-      await pause(tries, signal);
+      await pause(tries, after, signal);
     }
   } finally {
     setUnanswered(question, '');
@@ -92,8 +106,11 @@ export const inDomain = (domain, ...parts) => ['', 'domains', domain, ...parts].
 /** Asks for JSON. @param {string} path @param {Object<string, any>} query @param {AbortSignal} [signal] */
 export const get = (path, query = {}, signal = undefined) => untilAnswered(async () => jsonOf(await ask('GET', path + queryText(query), undefined, signal)), signal);
 
-/** Asks what a change would do. It changes nothing, so it may be asked again. */
-export const preview = (path, change) => untilAnswered(async () => jsonOf(await ask('POST', path, change)));
+/** A dry run asks devices. That one of them does not answer is what radar serve has found out, and the user is to see it. */
+const passesInPreview = (error) => passes(error) && !(error.status === 504 && error.own);
+
+/** Asks what a change would do. It changes nothing, so it may be asked again. @param {AbortSignal} signal of who wants to know */
+export const preview = (path, change, signal) => untilAnswered(async () => jsonOf(await ask('POST', path, change, signal)), signal, passesInPreview);
 
 /** Changes something, once. @returns the answer's JSON, if it has one */
 export async function send(method, path, body) {
@@ -151,7 +168,14 @@ async function ask(method, path, body, signal, more = {}) {
   try {
     problem = await response.json();
   } catch { /* not JSON: the status is all there is */ }
-  throw new Failure(response.status, problem);
+  const own = (response.headers.get('Content-Type') ?? '').startsWith('application/problem+json');
+  throw new Failure(response.status, problem, { own, after: retryAfter(response) });
+}
+
+/** How long the server wants not to be asked, in ms. A date, its other form, is none of radar serve's. */
+function retryAfter(response) {
+  const text = response.headers.get('Retry-After') ?? '';
+  return /^\d+$/.test(text) ? Number(text) * 1000 : 0;
 }
 
 /** Splits a stream of server-sent events. An event that is longer than limit is left out. */
@@ -208,7 +232,6 @@ export async function listen(path, query, on, signal) {
   let last = '';
   let tries = 0;
   const take = (name, data, id) => {
-    tries = 0;
     try {
       on.event(name, JSON.parse(data), id);
     } catch (error) { // those behind it are none the worse
@@ -216,12 +239,16 @@ export async function listen(path, query, on, signal) {
     }
   };
   while (!signal.aborted) {
+    let after = 0;
     const events = new EventSplitter(take);
     try {
       const more = { Accept: 'text/event-stream', ...(last && { 'Last-Event-ID': last }) };
       const response = await ask('GET', path + queryText(query), undefined, signal, more);
       on.open();
-      await readStream(response, events);
+      await readStream(response, (text) => {
+        tries = 0; // whatever it is: on a quiet domain only heartbeats come
+        events.push(text);
+      });
       throw new Failure(0, { detail: 'the stream of events ended' });
     } catch (error) {
       if (error.name === 'AbortError') return;
@@ -229,16 +256,18 @@ export async function listen(path, query, on, signal) {
         on.refused(error);
         return;
       }
+      after = error.after;
       on.closed(error, ++tries);
     }
     last = events.id || last;
-    await pause(tries, signal);
+    await pause(tries, after, signal);
   }
 }
 
 const longestSilence = 45000; // the server says every 15 s that it is still there
 
-async function readStream(response, events) {
+/** Hands on what comes, until the stream ends or is silent for too long. */
+async function readStream(response, take) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let timer;
   try {
@@ -249,7 +278,7 @@ async function readStream(response, events) {
         throw lostConnection(error, 'the connection was lost');
       });
       if (done) return;
-      events.push(value);
+      take(value);
     }
   } finally {
     clearTimeout(timer);

@@ -13,7 +13,11 @@ export function Plan({ change, verb, apply, done, back }) {
   const [error, setError] = useState(undefined);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    attempt(() => preview(inDomain(store.state.value.domain, 'int', 'plan'), change), setError).then((answer) => answer !== undefined && setPlan(rowsOf(answer)));
+    const closed = new AbortController();
+    const fail = (e) => e.name !== 'AbortError' && setError(e);
+    attempt(() => preview(inDomain(store.state.value.domain, 'int', 'plan'), change, closed.signal), fail)
+      .then((answer) => answer !== undefined && setPlan(rowsOf(answer)));
+    return () => closed.abort(); // nobody sees the answer
   }, []);
   const go = async () => {
     setBusy(true);

@@ -26,19 +26,26 @@ export function useAsk(parts, query, every = 0) {
   const key = JSON.stringify([domain, parts, query, tokens.value]);
   useEffect(() => {
     if (!domain || !parts) return undefined;
-    const stop = new AbortController();
+    let question = new AbortController();
     let timer;
-    const ask = async () => {
+    const stop = () => {
       clearTimeout(timer);
+      question.abort();
+    };
+    const ask = async () => {
+      stop(); // one question at a time: each goes on until it has an answer
+      question = new AbortController();
+      const { signal } = question;
       try {
-        const answer = await get(inDomain(domain, ...parts), query, stop.signal);
+        const answer = await get(inDomain(domain, ...parts), query, signal);
+        if (signal.aborted) return;
         setResult({ answer, error: undefined, busy: false });
       } catch (error) {
-        if (error.name === 'AbortError') return;
+        if (signal.aborted || error.name === 'AbortError') return;
         setResult((before) => ({ ...before, error, busy: false }));
         if (final.includes(error.status)) return;
       }
-      if (every && !stop.signal.aborted) timer = setTimeout(() => (document.hidden ? later() : ask()), every);
+      if (every) later();
     };
     const later = () => {
       timer = setTimeout(() => (document.hidden ? later() : ask()), every);
@@ -47,8 +54,8 @@ export function useAsk(parts, query, every = 0) {
     setResult((before) => ({ ...before, busy: true, error: undefined }));
     ask();
     return () => {
-      stop.abort();
-      clearTimeout(timer);
+      stop();
+      again.current = () => {};
     };
   }, [key, every]);
   return { ...result, again: () => again.current() };

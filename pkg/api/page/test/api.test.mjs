@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { get, listen, passes, send, unanswered, Failure } from '../src/api.js';
+import { get, listen, passes, preview, send, unanswered, Failure } from '../src/api.js';
 
 globalThis.sessionStorage = { getItem: () => null };
 
@@ -17,7 +17,7 @@ function serve(...answers) {
 }
 
 const lost = () => { throw new TypeError('Failed to fetch'); };
-const json = (value, status = 200) => () => new Response(JSON.stringify(value), { status });
+const json = (value, status = 200, headers = {}) => () => new Response(JSON.stringify(value), { status, headers });
 const text = (...parts) => new ReadableStream({
   pull(to) {
     if (parts.length) to.enqueue(new TextEncoder().encode(parts.shift()));
@@ -63,6 +63,49 @@ test('who does not want an answer any more asks no further', async () => {
   assert.equal(unanswered.value, '');
 });
 
+/** Has timers fire at once. @returns what they were set to */
+function timersOf(t) {
+  const set = [];
+  const real = setTimeout;
+  t.mock.method(globalThis, 'setTimeout', (fire, ms) => {
+    set.push(ms);
+    return real(fire, 0);
+  });
+  return set;
+}
+
+test('a server that says when to ask again is not asked before', async (t) => {
+  const set = timersOf(t);
+  const busy = (after, status = 503) => json({ detail: 'busy' }, status, { 'Retry-After': after });
+  serve(busy('2'), busy('1', 429), busy('0'), busy('Sat, 28 Nov 2026 00:00:00 GMT'), busy('99999999'), json({ a: 1 }));
+  assert.deepEqual(await get('/domains'), { a: 1 });
+  assert.deepEqual(set, [2000, 1000, 400, 800, 2 ** 31 - 1]);
+  set.length = 0;
+  await heard(busy('3'), gone);
+  assert.deepEqual(set, [3000]);
+});
+
+const problem = { 'Content-Type': 'application/problem+json' };
+
+test('a device that does not answer a dry run is the answer, and is not asked again', async () => {
+  const asked = serve(json({ detail: 'device r1: context deadline exceeded' }, 504, problem), json([]));
+  await assert.rejects(preview('/plan', {}, new AbortController().signal), { status: 504, message: /r1/ });
+  assert.equal(asked.length, 1);
+});
+
+test('a dry run that a proxy or a busy server did not answer is asked for again', async () => {
+  const asked = serve(json({}, 504, { 'Content-Type': 'text/html' }), json({ detail: 'busy' }, 503, problem), json([]));
+  assert.deepEqual(await preview('/plan', {}, new AbortController().signal), []);
+  assert.equal(asked.length, 3);
+});
+
+test('who does not want a dry run any more asks no further', async () => {
+  const stop = new AbortController();
+  const asked = serve(lost, () => { stop.abort(); return lost(); }, json([]));
+  await assert.rejects(preview('/plan', {}, stop.signal), { name: 'AbortError' });
+  assert.equal(asked.length, 2);
+});
+
 /** Listens until the stream is refused. */
 async function heard(...answers) {
   const asked = serve(...answers);
@@ -90,4 +133,9 @@ test('an event that the page cannot take does not end the stream', async () => {
   const { log } = await heard(broken('id: e-1\ndata: {\n\nid: e-2\ndata: {"n":2}\n\n'), gone);
   assert.deepEqual(log, ['open', 'e-2 message 2', 'closed 1', 'refused 404']);
   assert.deepEqual(errors, ['SyntaxError']);
+});
+
+test('interruptions add up only if nothing at all has come between them', async () => {
+  const { log } = await heard(broken(': still here\n\n'), broken(), lost, broken(': still here\n\n'), broken(': still here\n\n'), gone);
+  assert.deepEqual(log.filter((l) => l.startsWith('closed')), ['closed 1', 'closed 2', 'closed 3', 'closed 1', 'closed 1']);
 });

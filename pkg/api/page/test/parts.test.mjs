@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of the page ask only as long as they are seen. They are drawn on a document that can do no more than hold them.
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { h, render } from '../src/lib/preact/preact.js';
+import { html, useAsk } from '../src/ui.js';
+import { Plan } from '../src/int-plan.js';
+import * as store from '../src/store.js';
+
+globalThis.sessionStorage = { getItem: () => null };
+
+let changed = () => {};
+
+class Node {
+  constructor(name, data = '') {
+    Object.assign(this, { localName: name, nodeType: name ? 1 : 3, data, childNodes: [], attributes: [], parentNode: null, namespaceURI: '' });
+  }
+
+  get firstChild() { return this.childNodes[0] ?? null; }
+  get nextSibling() { return this.parentNode?.childNodes[this.parentNode.childNodes.indexOf(this) + 1] ?? null; }
+  get textContent() { return this.data + this.childNodes.map((c) => c.textContent).join(''); }
+  contains(node) { return node === this || this.childNodes.some((c) => c.contains(node)); }
+  removeChild(node) {
+    this.childNodes.splice(this.childNodes.indexOf(node), 1);
+    node.parentNode = null;
+  }
+
+  insertBefore(node, next) {
+    node.parentNode?.removeChild(node);
+    const at = next ? this.childNodes.indexOf(next) : this.childNodes.length;
+    this.childNodes.splice(at, 0, node);
+    node.parentNode = this;
+    changed();
+  }
+
+  appendChild(node) { this.insertBefore(node, null); }
+  remove() { this.parentNode?.removeChild(this); }
+  setAttribute() {}
+  removeAttribute() {}
+  addEventListener() {}
+  removeEventListener() {}
+}
+
+globalThis.document = { hidden: false, createElementNS: (_, name) => new Node(name), createTextNode: (text) => new Node('', text) };
+globalThis.requestAnimationFrame = setImmediate;
+globalThis.cancelAnimationFrame = clearImmediate;
+store.state.value = { ...store.state.value, domain: 'lab' };
+
+/** Draws a part. */
+function drawn(part) {
+  const root = new Node('main');
+  render(part, root);
+  return { root, close: () => render(null, root) };
+}
+
+/** Takes questions, each of which waits for its answer. @returns {{asked: object[], next: () => Promise<object>}} */
+function serve() {
+  const asked = [];
+  const waiting = [];
+  globalThis.fetch = (url, { signal }) => new Promise((answer, fail) => {
+    signal.addEventListener('abort', () => fail(signal.reason));
+    const question = { url, signal, answer: (value, status = 200) => answer(new Response(JSON.stringify(value), { status, headers: { 'Content-Type': status === 200 ? 'application/json' : 'application/problem+json' } })) };
+    asked.push(question);
+    waiting.shift()?.();
+  });
+  let taken = 0;
+  const next = async () => {
+    if (asked.length === taken) await new Promise((done) => waiting.push(done));
+    return asked[taken++];
+  };
+  return { asked, next };
+}
+
+/** Waits until a text is there. Without anything else to come, node ends the test. */
+const shows = (root, text) => new Promise((done) => {
+  changed = () => root.textContent.includes(text) && done();
+  changed();
+});
+
+/** Waits until nobody wants the answer: what a part leaves behind is cleared away after the next frame. */
+const ended = ({ signal }) => signal.aborted || new Promise((done) => signal.addEventListener('abort', done));
+
+const plan = () => html`<${Plan} change=${{ remove: 'a' }} verb="Remove" apply=${() => {}} done=${() => {}} />`;
+
+test('a dry run ends with its dialog', async () => {
+  const { next } = serve();
+  const { close } = drawn(plan());
+  const question = await next();
+  assert.ok(!question.signal.aborted);
+  close();
+  await ended(question);
+});
+
+test('a dry run shows which device does not answer', async () => {
+  const { asked, next } = serve();
+  const { root, close } = drawn(plan());
+  (await next()).answer({ detail: 'device r1 does not answer' }, 504);
+  await shows(root, 'device r1 does not answer');
+  assert.equal(asked.length, 1);
+  close();
+});
+
+test('a question that is asked anew takes the place of the one before', async () => {
+  const { next } = serve();
+  let ask;
+  const Part = () => {
+    ask = useAsk(['int', 'config'], {});
+    return html`<p>${ask.answer?.n}</p>`;
+  };
+  const { root, close } = drawn(h(Part));
+  const first = await next();
+  ask.again();
+  const second = await next();
+  assert.ok(first.signal.aborted);
+  assert.ok(!second.signal.aborted);
+  ask.again();
+  const third = await next();
+  assert.ok(second.signal.aborted);
+  third.answer({ n: 'third' });
+  await shows(root, 'third');
+  close();
+});
+
+test('what is not seen any more asks nothing', async () => {
+  const { asked, next } = serve();
+  let ask;
+  const Part = () => {
+    ask = useAsk(['int', 'config'], {});
+    return null;
+  };
+  const { close } = drawn(h(Part));
+  const question = await next();
+  close();
+  await ended(question);
+  ask.again();
+  assert.equal(asked.length, 1);
+});
