@@ -11,11 +11,17 @@
 #
 # Exit status: that of the command; 0 if it has passed before.
 set -euo pipefail
+shopt -s inherit_errexit # a checksum of what could not be read is none
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 name=$1 command=$3
 read -ra inputs <<<"$2"
 
-now() { { lab/tools/state.sh machine; lab/tools/state.sh "${inputs[@]}"; echo "$command"; } | sha256sum | cut -d' ' -f1; }
+now() {
+	local machine files
+	machine=$(lab/tools/state.sh machine)
+	files=$(lab/tools/state.sh "${inputs[@]}")
+	printf '%s\n' "$machine" "$files" "$command" | sha256sum | cut -d' ' -f1
+}
 state=$(now)
 kept=.cache/passed/$name-$state
 if [ -z "${FORCE:-}" ] && [ "${RADAR_TIER:-}" != nightly ] && [ -s "$kept" ]; then
@@ -23,7 +29,8 @@ if [ -z "${FORCE:-}" ] && [ "${RADAR_TIER:-}" != nightly ] && [ -s "$kept" ]; th
 	exit
 fi
 bash -euo pipefail -c "$command"
-[ "$(now)" = "$state" ] || exit 0 # somebody has changed something meanwhile: it passed with nobody knows what
+after=$(now)
+[ "$after" = "$state" ] || exit 0 # somebody has changed something meanwhile: it passed with nobody knows what
 [ -e .cache ] || make --no-print-directory -s .cache
 mkdir -p .cache/passed
 date -u '+%Y-%m-%d %H:%M' >"$kept.$$"

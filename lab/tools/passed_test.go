@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vnetradar/radar/lab/test/need"
 )
@@ -166,8 +167,31 @@ func TestRadarCounts(t *testing.T) {
 	none := state()
 	c.env = append(c.env, "RADAR_BIN="+filepath.Join(c.dir, "bin/radar"))
 	c.write("bin/radar", "one")
-	if state() != none {
-		t.Error("bin/radar is newer than all sources, and counts beside them")
+	// Dates are set, not taken from a clock, which ticks and may be set back meanwhile.
+	built := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	dated := func(name string, at time.Time) {
+		t.Helper()
+		if err := os.Chtimes(filepath.Join(c.dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, ok := c.command("git", "ls-files", "-co", "--exclude-standard")
+	if !ok {
+		t.Fatal(files)
+	}
+	for name := range strings.FieldsSeq(files) {
+		dated(name, built.Add(-time.Nanosecond))
+	}
+	dated("bin/radar", built)
+	dated("page.md", built.Add(time.Second))
+	if got := state(); got != none {
+		t.Errorf("bin/radar is newer than all sources, and counts beside them: %q, was %q", got, none)
+	}
+	for _, after := range []time.Duration{0, time.Nanosecond, time.Second} {
+		dated("used/a.sh", built.Add(after))
+		if state() == none {
+			t.Errorf("bin/radar does not count, though a source is %v younger", after)
+		}
 	}
 	c.write("used/a.sh", "b")
 	stale := state()
@@ -177,5 +201,46 @@ func TestRadarCounts(t *testing.T) {
 	c.write("bin/other", "three")
 	if stale == none || other == stale || state() == other {
 		t.Error("another radar does not count")
+	}
+}
+
+// TestNoState: where a state cannot be told there is none, and nothing passes by it.
+func TestNoState(t *testing.T) {
+	c := newClone(t)
+	c.write("a/a.go", "package a\n")
+	good := c.env
+	without := func(program string) []string { // it fails, as git does in a folder of somebody else's
+		dir := filepath.Join("bin", program)
+		c.write(filepath.Join(dir, program), "#!/bin/sh\nexit 1\n")
+		if err := os.Chmod(filepath.Join(c.dir, dir, program), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return append(good[:len(good):len(good)], "PATH="+filepath.Join(c.dir, dir)+":"+os.Getenv("PATH"))
+	}
+	none := func(what string, env []string, args ...string) {
+		t.Helper()
+		c.env = env
+		if out, ok := c.command(append([]string{"lab/tools/state.sh"}, args...)...); ok {
+			t.Errorf("%s: state.sh %v: %s", what, args, out)
+		}
+	}
+	noGit, noGo := without("git"), without("go")
+	for _, args := range [][]string{{"tree"}, {"sources"}, {"variables"}, {"used"}, {"deps:./a"}} {
+		none("git fails", noGit, args...)
+	}
+	for _, args := range [][]string{{"machine"}, {"variables"}, {"used", "deps:./a"}} {
+		none("go fails", noGo, args...)
+	}
+	none("no such files", good, "usde")
+	for what, env := range map[string][]string{"git": noGit, "go": noGo} {
+		for range 2 {
+			c.env = env
+			if out, ok := c.command("lab/tools/passed.sh", "name", "used", "touch ran"); ok {
+				t.Errorf("%s fails: passed.sh succeeds: %s", what, out)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "ran")); err == nil {
+		t.Error("passed.sh runs a command whose inputs it does not know")
 	}
 }

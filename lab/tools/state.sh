@@ -11,7 +11,10 @@
 #   lab/tools/state.sh PATHSPEC...   # these files; deps:PACKAGE stands for the folders that its tests are built of
 #
 # Files count that git tracks or would track: by name, mode and contents, not by date or place.
+#
+# Exit status: not 0 where something could not be told: no files, or git or go fail. What is printed is no checksum then.
 set -euo pipefail
+shopt -s inherit_errexit
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 self=lab/tools/state.sh
 export LC_ALL=C
@@ -39,19 +42,28 @@ machine() {
 files() {
 	local list
 	list=$(mktemp)
+	# shellcheck disable=SC2064 # the function has ended then
+	trap "rm -f '$list'" EXIT # of the subshell that each caller is
 	git ls-files -coz --exclude-standard -- "$@" | sort -zu >"$list"
+	[ -s "$list" ] || { echo "state.sh: no files: $*" >&2; exit 1; }
 	tr '\0' '\n' <"$list"
-	xargs -0r stat -c '%A %N' <"$list" 2>/dev/null || true # a file may have been removed
-	xargs -0r sha256sum <"$list" 2>/dev/null || true
-	rm -f "$list"
+	xargs -0r stat -c '%A %N' <"$list" 2>/dev/null || [ $? = 123 ] # a file may have been removed
+	xargs -0r sha256sum <"$list" 2>/dev/null || [ $? = 123 ]
+}
+
+# made reports whether bin/radar is younger than every file that it could be built of. Where that cannot be told it is
+# not: a file of the same tick of the clock may have changed after the build, and so may one that is gone.
+made() {
+	git ls-files -coz --exclude-standard -- ':!*.md' | while IFS= read -rd '' file; do
+		[ -e "$file" ] && [ bin/radar -nt "$file" ] || exit 1
+	done
 }
 
 # radar prints what is not known of RADAR_BIN by the tree: nothing of one that make build has made of it.
 radar() {
 	[ -n "${RADAR_BIN:-}" ] && [ -e "$RADAR_BIN" ] || return 0
 	go version -m "$RADAR_BIN" | grep -E 'build[[:space:]]+(-race|-tags|CGO_ENABLED)' || true
-	if [ "$(realpath "$RADAR_BIN")" != "$PWD/bin/radar" ] ||
-		[ -n "$(git ls-files -coz --exclude-standard -- ':!*.md' | xargs -0r sh -c 'find "$@" -newer bin/radar -print -quit 2>/dev/null' sh)" ]; then
+	if [ "$(realpath "$RADAR_BIN")" != "$PWD/bin/radar" ] || ! made; then
 		sha256sum <"$RADAR_BIN"
 	fi
 }
@@ -61,7 +73,11 @@ case ${1:-} in
 machine) machine | sum ;;
 tree) { files .; radar; } | sum ;;
 sources) { files . ':!*.md'; radar; } | sum ;;
-variables) echo "export RADAR_MACHINE=$($self machine) RADAR_TREE=$($self tree) RADAR_SOURCES=$($self sources)" ;;
+variables)
+	machine=$($self machine)
+	tree=$($self tree)
+	sources=$($self sources)
+	echo "export RADAR_MACHINE=$machine RADAR_TREE=$tree RADAR_SOURCES=$sources" ;;
 *)
 	specs=()
 	for spec in "$@"; do
@@ -69,12 +85,13 @@ variables) echo "export RADAR_MACHINE=$($self machine) RADAR_TREE=$($self tree) 
 		deps:*)
 			# A folder without those below it, but with testdata and what is embedded.
 			# shellcheck disable=SC2016 # they are Go's
-			mapfile -t list < <(go list -deps -test -f '{{$d := .Dir}}{{with .Module}}{{if .Main}}{{$d}}/*
+			found=$(go list -deps -test -f '{{$d := .Dir}}{{with .Module}}{{if .Main}}{{$d}}/*
 {{$d}}/testdata/**{{range $.EmbedFiles}}
 {{$d}}/{{.}}{{end}}{{range $.TestEmbedFiles}}
 {{$d}}/{{.}}{{end}}{{range $.XTestEmbedFiles}}
 {{$d}}/{{.}}{{end}}{{end}}{{end}}' "${spec#deps:}" | sed -n "s|^$PWD/||p" | sort -u)
-			[ ${#list[@]} -gt 0 ] || { echo "state.sh: no package ${spec#deps:}" >&2; exit 2; }
+			mapfile -t list <<<"$found"
+			[ -n "$found" ] || { echo "state.sh: no package ${spec#deps:}" >&2; exit 2; }
 			specs+=("${list[@]/#/:(glob)}" go.mod go.sum) ;;
 		*) specs+=("$spec") ;;
 		esac

@@ -52,13 +52,15 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do packages+=("$1"); shift; done
 if [ ${#packages[@]} -eq 0 ]; then
 	first=(./pkg/vnet/datapath ./lab/test/browser ./lab/test/e2e ./lab/test/transparency ./pkg/cli/domain ./pkg/cli/ask ./pkg/cli/collect ./bpf/test)
 	module=$(go list -m)
-	mapfile -t rest < <(go list ./... | sed "s|^$module|.|" | grep -vxF -f <(printf '%s\n' "${first[@]}" ./lab/kathara/e2e))
+	rest=$(go list ./... | sed "s|^$module|.|" | grep -vxF -f <(printf '%s\n' "${first[@]}" ./lab/kathara/e2e))
+	mapfile -t rest <<<"$rest"
 	packages=("${first[@]}" "${rest[@]}")
 fi
 
 fresh=()
 if [ -n "${FORCE:-}" ] || [ "${RADAR_TIER:-}" = nightly ]; then fresh=(-count=1); fi
-eval "$(lab/tools/state.sh variables)"
+variables=$(lab/tools/state.sh variables) # a failure ends the run here, not within eval
+eval "$variables"
 
 mkdir -p bin
 report=$(mktemp)
