@@ -57,7 +57,7 @@ func TestDetachOther(t *testing.T) {
 			t.Errorf("radar detach %v: %v, want one line with %q:\n%s", args, err, want, out)
 		}
 	}
-	write(bytes.Replace(was, ours, []byte(`"version": 9,`), 1))
+	write(bytes.Replace(was, ours, fmt.Appendf(nil, `"version": %d,`, domain.Version+1), 1))
 	detach("is another one, too")
 	detach("is another one, too", "--no-drain", "--", "--h1")
 	if err := os.Chown(domain.Dir(w.Domain), nobody, nobody); err != nil {

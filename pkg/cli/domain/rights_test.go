@@ -90,7 +90,7 @@ func TestFilesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{
-		"packets -r " + closed, "sql -c x -r " + closed, "plot latency -o x.svg -r " + closed, "lab export chain " + closed + "/lab", "collect --config " + closed + "/x.yaml",
+		"packets -r " + closed, "plot latency -o x.svg -r " + closed, "lab export chain " + closed + "/lab", "collect --config " + closed + "/x.yaml",
 		"collect -r " + closed + "/x.pcap",
 	} {
 		cmd := exec.Command(background.SelfPath, strings.Fields(command)...)
