@@ -132,28 +132,32 @@ p4-test: deps-run build ## the P4 program on a real BMv2, every packet compared 
 		go test -count=1 -v -timeout 30m -run '$(if $(CASE),TestCases/$(CASE),Test(Cases|Lab|Driver|Intents|Answers)$$)' ./p4/test | grep -vE '^ *(===|--- PASS|--- SKIP|PASS)'
 
 .PHONY: lint check
+# As lab/tools/passed.sh takes them: also those that git does not track yet, or they would come in unseen.
+FILES := git ls-files -co --exclude-standard
 lint: need-go need-pcap
-	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
+	@files=$$($(FILES) '*.go'); out=$$(gofmt -l $$files); if [ -n "$$out" ]; then echo "gofmt: $$out"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
 	@# Radar without parts. lab/tools/generated.sh builds it without cgo, so with the same files as these two tags.
 	go vet -tags nopcap ./pkg/filter
 	go vet -tags nosql ./pkg/store/query/... ./pkg/cli/sql
-	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files '*.sh' .ci/run); \
+	@files=$$($(FILES) '*.sh' .ci/run); \
+	if command -v shellcheck >/dev/null; then shellcheck $$files; \
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs shellcheck: apt-get install shellcheck"; exit 1; \
 	else echo "lint: shell scripts are not looked at: apt-get install shellcheck"; fi
-	@if command -v clang-format-19 >/dev/null; then clang-format-19 --dry-run -Werror $$(git ls-files 'bpf/*.c' 'bpf/*.h'); \
+	@files=$$($(FILES) 'bpf/*.c' 'bpf/*.h'); \
+	if command -v clang-format-19 >/dev/null; then clang-format-19 --dry-run -Werror $$files; \
 	elif [ -n "$(RADAR_REQUIRE)" ]; then echo "lint: needs clang-format-19: apt-get install clang-format-19"; exit 1; \
 	else echo "lint: the form of BPF sources is not looked at: apt-get install clang-format-19"; fi
 	@lab/soak.py names e2e >/dev/null # the tests of docs/reliability.md are there
-	@missing=$$(git ls-files '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' '*.p4' | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
+	@files=$$($(FILES) '*.go' '*.c' '*.h' '*.sh' '*.py' '*.lua' '*.p4'); missing=$$(echo "$$files" | grep -v '_bpfel\.go$$' | xargs grep -L SPDX-License-Identifier || true); \
 	if [ -n "$$missing" ]; then echo "no SPDX line: $$missing"; exit 1; fi
-	@if git grep -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
+	@if git grep --untracked -nE 'SPDX-License-Identifier: Apache' -- bpf/ ':!*.go' ':!*.py'; then echo "bpf/ is GPL-2.0-only OR BSD-2-Clause"; exit 1; fi
 	lab/tools/generated.sh check
 	p4/build.sh check
 check: lint ## linters, generated files, and tests that need neither root nor a kernel: for each save
 	@# go vet has run already. What go test cannot see a test depends on is in these variables (lab/test/need).
-	export RADAR_TIER=check; eval "$$(lab/tools/state.sh variables)"; \
+	export RADAR_TIER=check; variables=$$(lab/tools/state.sh variables); eval "$$variables"; \
 		go test -vet=off ./...; go test -vet=off -tags nopcap ./pkg/filter
 
 .PHONY: test
