@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
@@ -40,6 +41,15 @@ func (s *Store) SaveRows(rows []metrics.Row, name metrics.Namer) error {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	return nil
+}
+
+// HasRoom reports whether so many bytes more would fit into the file system, as far as it says so: quotas are not asked.
+func (s *Store) HasRoom(bytes uint64) bool {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(s.dir, &fs); err != nil {
+		return true // nothing is known against it
+	}
+	return fs.Bavail*uint64(fs.Bsize) >= bytes
 }
 
 // LoadRows returns a domain's metrics, by key, and when they were written. ErrNone: there are none.

@@ -16,7 +16,7 @@ import (
 
 func newCollector(t testing.TB, tr *Translator, info Info, show func(*record.Record)) *Collector {
 	t.Helper()
-	return New(tr, metrics.New(metrics.DefaultConfig()), &memory{info}, show)
+	return New(tr, metrics.New(metrics.DefaultConfig()), &memory{info: info}, show)
 }
 
 // TestBugAtRecord: a panic while a packet's record is made passes over this packet, and no other.

@@ -141,7 +141,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 }
 
 // wrote takes what a write to the state directory came to. That the disk is full ends nothing: it is
-// counted, and told once until SaveRows finds that there is room again.
+// counted, and told once until SaveRows finds that there is room again (roomAgain).
 func (c *Collector) wrote(err error) error {
 	if err == nil || !isFull(err) {
 		return err

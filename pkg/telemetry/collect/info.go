@@ -22,6 +22,8 @@ type Store interface {
 	Save() error
 	// SaveRows makes these values visible to readers, instead of those before. name gives nodes theirs.
 	SaveRows(rows []metrics.Row, name metrics.Namer) error
+	// HasRoom reports whether so many bytes more would fit. A small write may succeed where they do not.
+	HasRoom(bytes uint64) bool
 	// Close saves, and ends the store. What is kept stays.
 	Close() error
 }

@@ -31,7 +31,7 @@ func collecting(t *testing.T, join time.Duration, all bool) (c *Collector, recor
 	t.Helper()
 	records, events = new([]record.Record), new([]string)
 	tr := &Translator{Ports: []uint16{32766}, Join: join}
-	c = New(tr, metrics.New(metrics.DefaultConfig()), &memory{Info{Ports: []uint16{32766}, All: all}}, func(r *record.Record) { *records = append(*records, *r) })
+	c = New(tr, metrics.New(metrics.DefaultConfig()), &memory{info: Info{Ports: []uint16{32766}, All: all}}, func(r *record.Record) { *records = append(*records, *r) })
 	c.Changed = func(e *metrics.Event) {
 		switch e.Metric {
 		case metrics.FlowPath:

@@ -52,7 +52,7 @@ func TestStoryOnce(t *testing.T) {
 		stories := &fakeStories{gone: gone}
 		tr := &Translator{Join: time.Second, Stories: stories, Names: map[uint32]string{1: "s1", 2: "s2"}}
 		var records []string
-		c := New(tr, metrics.New(metrics.DefaultConfig()), &memory{Info{All: true}}, func(r *record.Record) {
+		c := New(tr, metrics.New(metrics.DefaultConfig()), &memory{info: Info{All: true}}, func(r *record.Record) {
 			var said []string
 			for _, h := range r.Hops {
 				said = append(said, fmt.Sprint(h.Node, " ", h.INT["hop_latency"]))

@@ -12,6 +12,10 @@ import (
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
+// roomAgain is how much must be free before a disk that was full counts as one with room, bytes: what reports are
+// buffered in, and more. What was just written may be less than what found no room before.
+const roomAgain = 1 << 17
+
 // SaveRows lets readers see what Rows returns, as far as KeepRows goes. While it writes there are two
 // files.
 func (c *Collector) SaveRows(now time.Time) error {
@@ -27,7 +31,7 @@ func (c *Collector) SaveRows(now time.Time) error {
 		return err
 	}
 	c.store.Info().LeftOut = uint64(all - len(rows))
-	if c.full && !c.failing {
+	if c.full && !c.failing && c.store.HasRoom(roomAgain) {
 		c.full = false
 		c.warn("there is room again for what is collected")
 	}
