@@ -4,13 +4,18 @@ package test
 
 import (
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // TestBoundedLoops runs the tests of trains and runs with the loops of kernels that have no iterators
 // (bpf/backpack/loop.h). All other tests have iterators where the kernel has them.
 func TestBoundedLoops(t *testing.T) {
 	if !hasIterators() {
-		t.Skip("the loops of all tests are bounded on this kernel")
+		if !kernel.Older(kernel.Release(), 6, 4) {
+			t.Fatalf("kernel %s should have iterators (Linux 6.4), but its types do not name them", kernel.Release())
+		}
+		t.Skip("before Linux 6.4 the loops of all tests are bounded")
 	}
 	boundedLoops = true
 	defer func() { boundedLoops = false }()
