@@ -17,18 +17,20 @@ import (
 
 // Takes reports whether the kernel loads the program.
 func Takes(spec *ebpf.ProgramSpec) bool {
-	p, err := ebpf.NewProgramWithOptions(spec, ebpf.ProgramOptions{LogDisabled: true})
+	// In a collection, since a program alone reads all types of the kernel anew.
+	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"": spec}},
+		ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogDisabled: true}, Cache: Types()})
 	if err != nil {
 		return false
 	}
-	p.Close()
+	c.Close()
 	return true
 }
 
 // DropReasons reports whether the kernel's types can be read, and whether its
 // kfree_skb tracepoint has a reason; noSocket is SKB_DROP_REASON_NO_SOCKET, 0 if there is none.
 func DropReasons() (hasBTF, hasReason bool, noSocket uint32) {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := Types().Kernel()
 	if err != nil {
 		return false, false, 0
 	}
@@ -59,7 +61,7 @@ func DropReasons() (hasBTF, hasReason bool, noSocket uint32) {
 // Iterators reports whether programs may loop by open-coded iterators (Linux 6.4): the kernel's types name
 // their functions, which the loader must find.
 func Iterators() bool {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := Types().Kernel()
 	if err != nil {
 		return false
 	}
@@ -75,7 +77,7 @@ func Iterators() bool {
 // SkbBits says where in struct sk_buff each of these fields of one bit is: byte << 8 | mask. It
 // reads that from the kernel's types. ok: all are known.
 func SkbBits(names ...string) (bits []uint32, ok bool) {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := Types().Kernel()
 	if err != nil {
 		return nil, false
 	}

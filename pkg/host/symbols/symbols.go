@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cilium/ebpf/btf"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // Table names functions and drop reasons. It is safe for concurrent use.
@@ -86,7 +86,7 @@ func loadFunctions() (*functions, error) {
 }
 
 func loadReasons() (map[uint32]string, error) {
-	spec, err := btf.LoadKernelSpec()
+	spec, err := kernel.Types().Kernel()
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel's BTF (needs CONFIG_DEBUG_INFO_BTF): %w", err)
 	}

@@ -92,9 +92,6 @@ func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntIntEntry, expres
 
 // loadPrograms loads those of a node, with the maps that are there.
 func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map) (*programs, error) {
-	if err := loader.RaiseMemlock(); err != nil {
-		return nil, err
-	}
 	spec, err := bpfobj.LoadInt()
 	if err != nil {
 		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
@@ -121,7 +118,7 @@ func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map)
 		return nil, err
 	}
 	spec.Maps[bpfobj.IntMapPorts].MaxEntries = n.Mask + 1
-	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: maps})
+	c, err := loader.Load(spec, maps)
 	if err != nil {
 		return nil, loader.WatchError(size, loader.Error("load programs of node "+n.Name, err))
 	}

@@ -50,11 +50,7 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	if err != nil {
 		return err
 	}
-	shared := make(map[string]*ebpf.Map)
-	for m := range spec.Maps {
-		shared[m] = p.loaded.Maps[m]
-	}
-	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	c, err := loader.Load(spec, p.loaded.Maps)
 	if err != nil {
 		return warn(loader.Error("load programs", err))
 	}

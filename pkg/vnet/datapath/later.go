@@ -3,8 +3,6 @@
 package datapath
 
 import (
-	"strings"
-
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/loader"
@@ -15,7 +13,7 @@ import (
 func (h *Handle) loadLater(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
 	shared := make(map[string]*ebpf.Map)
 	for name := range spec.Maps {
-		if strings.HasPrefix(name, ".") {
+		if loader.Own(name) {
 			continue // the constants, its own
 		}
 		m, err := pins.OpenMap(h.Domain.Name, name)
@@ -25,8 +23,5 @@ func (h *Handle) loadLater(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) 
 		defer m.Close()
 		shared[name] = m
 	}
-	if err := loader.RaiseMemlock(); err != nil {
-		return nil, err
-	}
-	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	return loader.Load(spec, shared)
 }

@@ -128,17 +128,14 @@ func load(d *domain.Domain, o *Options) (*ebpf.Collection, error) {
 		}
 	}()
 	for name := range spec.Maps {
-		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "payload") {
+		if loader.Own(name) || strings.HasPrefix(name, "payload") {
 			continue // its own
 		}
 		if shared[name], err = pins.OpenMap(d.Name, name); err != nil {
 			return nil, err
 		}
 	}
-	if err := loader.RaiseMemlock(); err != nil {
-		return nil, err
-	}
-	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	coll, err := loader.Load(spec, shared)
 	if err != nil {
 		return nil, loader.Error("load the program for payload", err)
 	}

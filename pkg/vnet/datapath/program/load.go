@@ -180,9 +180,6 @@ func kernelName(name string) string { return name[:min(len(name), maxKernelName)
 // Load loads maps and programs and fills the program array. On failure nothing
 // stays.
 func (b *Blueprint) Load() (_ *Loaded, err error) {
-	if err := loader.RaiseMemlock(); err != nil {
-		return nil, err
-	}
 	l := &Loaded{Maps: make(map[string]*ebpf.Map), Progs: make(map[string]*ebpf.Program)}
 	defer func() {
 		if err != nil {
@@ -199,19 +196,13 @@ func (b *Blueprint) Load() (_ *Loaded, err error) {
 
 // add loads one object, which uses the maps that are there already.
 func (l *Loaded) add(spec *ebpf.CollectionSpec) error {
-	shared := make(map[string]*ebpf.Map)
-	for name := range spec.Maps {
-		if m := l.Maps[name]; m != nil && !strings.HasPrefix(name, ".") {
-			shared[name] = m
-		}
-	}
-	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
+	c, err := loader.Load(spec, l.Maps)
 	if err != nil {
 		return loader.Error("load programs", err)
 	}
 	defer c.Close() // what is detached from it below stays
 	for name := range c.Maps {
-		if shared[name] == nil && !strings.HasPrefix(name, ".") {
+		if l.Maps[name] == nil && !loader.Own(name) {
 			l.Maps[name] = c.DetachMap(name)
 		}
 	}
