@@ -34,7 +34,7 @@ declare -A command=(
 	[kernels]='make --no-print-directory kernels'
 	[soak]='make --no-print-directory soak'
 	[endure]='make --no-print-directory endure PIECE=1h'
-	[bench]='make --no-print-directory bench'
+	[bench]='make --no-print-directory bench bench-check'
 	[experiments]='make --no-print-directory experiments'
 )
 export RADAR_TIER=nightly SIDE_BY_SIDE=1 RECORD=${RECORD:-}

@@ -25,7 +25,7 @@ func newClone(t *testing.T) *clone {
 	t.Helper()
 	need.Programs(t, "git", "make", "go:golang")
 	need.Tree(t)
-	c := &clone{T: t, dir: t.TempDir(), env: []string{"RADAR_TIER=test", "RADAR_BIN="}}
+	c := &clone{T: t, dir: t.TempDir(), env: []string{"RADAR_TIER=test", "RADAR_BIN=", "FORCE="}}
 	for _, name := range []string{"passed.sh", "state.sh"} {
 		text, err := os.ReadFile(name)
 		if err != nil {

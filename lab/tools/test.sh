@@ -68,7 +68,8 @@ tests=$(mktemp) # a program: go test of all packages, or again of "-run=TEST PAC
 trap 'rm -f "$report" "$tests"' EXIT
 failed=0
 # make lint has vetted everything. A second run is never an earlier pass, which would hide that a test fails each time.
-flags=(-vet=off -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@")
+# Nobody reads the debug information of these programs, and to write it is most of the linker's work.
+flags=(-vet=off -ldflags=-w -p "${SIDE_BY_SIDE:-6}" -parallel 6 -timeout 30m "$@")
 {
 	printf 'if [ $# -gt 0 ]; then exec go test -json'
 	printf ' %q' -count=1 "${flags[@]}"

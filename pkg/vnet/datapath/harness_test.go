@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ type lab struct {
 // newLab makes namespaces; the domain is detached when the test ends.
 func newLab(t *testing.T, hook string, names ...string) *lab {
 	t.Helper()
-	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	sideBySide(t)
 	l := &lab{Net: nstest.New(t, names...), t: t, domain: nstest.Unique(), opts: program.DefaultOptions()}
 	l.opts.Slots, l.opts.Keys, l.opts.Hook, l.opts.Timeout = domain.MinSlots, domain.MinKeys, hook, 500*time.Millisecond
 	nstest.Cleanup(t, func() {
@@ -51,6 +52,31 @@ func newLab(t *testing.T, hook string, names ...string) *lab {
 		}
 	})
 	return l
+}
+
+// TestMain gives all tests one state directory: each has a domain of its own.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "rdrdatapath")
+	if err == nil {
+		err = os.Setenv("RADAR_STATE_DIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// beside are the tests that have asked to run beside others.
+var beside sync.Map
+
+// sideBySide lets a test that has a network run beside others, since it mostly waits. It may be called for each network.
+func sideBySide(t *testing.T) {
+	if _, asked := beside.LoadOrStore(t, true); !asked {
+		t.Parallel()
+	}
 }
 
 // newChain makes a - r - b, r routing, all with addresses.
