@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bpfobj holds the BPF objects built from bpf/ and the Go types made
-// from their BTF. It has no logic: pkg/vnet/datapath/program and pkg/telemetry/xdp
+// from their BTF, and a table of them (Objects). It has no logic: pkg/vnet/datapath/program and pkg/telemetry/xdp
 // load, pkg/vnet/backpack reads. pkg/dut loads and reads its own.
 package bpfobj
 

@@ -6,50 +6,102 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-var update = flag.Bool("update", false, "write testdata/layout.txt anew")
+var update = flag.Bool("update", false, "write the layouts in testdata anew")
 
-// TestVersion: programs of one radar write maps that another one reads, as long as both
-// have the same domain.Version. What a map and the description hold must not change without
-// that number.
+// TestObjects: the table has every object that is built.
+func TestObjects(t *testing.T) {
+	built, err := filepath.Glob("*_x86_bpfel.o")
+	if err != nil || len(built) == 0 {
+		t.Fatalf("%v: %v", built, err)
+	}
+	var listed []string
+	for _, o := range bpfobj.Objects {
+		listed = append(listed, o.Name+"_x86_bpfel.o")
+		source := filepath.Join("../../bpf", o.System)
+		if _, err := os.Stat(source); err != nil {
+			t.Error(err)
+		}
+	}
+	slices.Sort(listed)
+	if !slices.Equal(listed, built) {
+		t.Errorf("the table has %v, there are %v", listed, built)
+	}
+}
+
+// TestVersion: programs of one radar write maps that another one reads, as long as both have the same version: that of
+// the system's description. What a map and the description hold must not change without that number.
 func TestVersion(t *testing.T) {
-	const path = "testdata/layout.txt"
-	got := fmt.Sprintf("version %d\n", domain.Version)
-	for _, load := range []func() (*ebpf.CollectionSpec, error){bpfobj.LoadTc, bpfobj.LoadTrace, bpfobj.LoadDeliver, bpfobj.LoadChange} {
-		spec, err := load()
+	for _, s := range []struct {
+		name        string // as in Object.System
+		file        string
+		number      string // the constant
+		version     int
+		prefix      string // of its types
+		description reflect.Type
+	}{
+		{"backpack", "layout.txt", "domain.Version", domain.Version, "rdr_", reflect.TypeFor[domain.Domain]()},
+		{"int", "int.txt", "node.Version", node.Version, "int_", reflect.TypeFor[node.Domain]()},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			got := fmt.Sprintf("version %d\n", s.version)
+			for _, o := range bpfobj.Objects {
+				if o.System == s.name && o.Pinned {
+					got += layouts(t, o, s.prefix, got)
+				}
+			}
+			got += "description\n" + fields(s.description, s.description.PkgPath(), "\t")
+			compare(t, filepath.Join("testdata", s.file), got, s.number)
+		})
+	}
+	for _, o := range bpfobj.Objects {
+		if o.Pinned && o.System != "backpack" && o.System != "int" {
+			t.Errorf("object %s has pinned maps, and nothing holds their layout", o.Name)
+		}
+	}
+}
+
+// layouts are the maps of an object, and its types with that prefix, that are not known.
+func layouts(t *testing.T, o bpfobj.Object, prefix, known string) string {
+	t.Helper()
+	spec, err := o.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for name, m := range spec.Maps {
+		// Maps of constants are not pinned.
+		if line := fmt.Sprintf("map %s: %s, key %d bytes, value %d bytes\n", name, m.Type, m.KeySize, m.ValueSize); name[0] != '.' && !strings.Contains(known, line) {
+			lines = append(lines, line)
+		}
+	}
+	for typ, err := range spec.Types.All() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var lines []string
-		for name, m := range spec.Maps {
-			// Maps of constants are not pinned.
-			if line := fmt.Sprintf("map %s: %s, key %d bytes, value %d bytes\n", name, m.Type, m.KeySize, m.ValueSize); name[0] != '.' && !strings.Contains(got, line) {
-				lines = append(lines, line)
-			}
+		if line := layout(typ); strings.HasPrefix(typ.TypeName(), prefix) && !strings.Contains(known, line) {
+			lines = append(lines, line)
 		}
-		for typ, err := range spec.Types.All() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if line := layout(typ); strings.HasPrefix(typ.TypeName(), "rdr_") && !strings.Contains(got, line) {
-				lines = append(lines, line)
-			}
-		}
-		slices.Sort(lines)
-		got += strings.Join(lines, "")
 	}
-	got += "description\n" + fields(reflect.TypeFor[domain.Domain](), "\t")
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+// compare fails if a layout is another one than the file says. number is the constant that is to be raised then.
+func compare(t *testing.T, path, got, number string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -65,11 +117,11 @@ func TestVersion(t *testing.T) {
 	now, before := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range now {
 		if i >= len(before) || now[i] != before[i] {
-			t.Fatalf("line %d of %s would be %q: raise domain.Version, unless that was done since the last release, "+
-				"then run: go test ./pkg/bpfobj -update", i+1, path, now[i])
+			t.Fatalf("line %d of %s would be %q: raise %s, unless that was done since the last release, "+
+				"then run: go test ./pkg/bpfobj -update", i+1, path, now[i], number)
 		}
 	}
-	t.Fatalf("%s has %d lines too many: raise domain.Version as above", path, len(before)-len(now))
+	t.Fatalf("%s has %d lines too many: raise %s as above", path, len(before)-len(now), number)
 }
 
 // layout lists members, with offset and size in bytes, or the values of an enum.
@@ -108,18 +160,18 @@ func members(b *strings.Builder, list []btf.Member, indent string) {
 	}
 }
 
-// fields lists what a type is in JSON.
-func fields(typ reflect.Type, indent string) string {
+// fields lists what a type of that package is in JSON.
+func fields(typ reflect.Type, pkg, indent string) string {
 	for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[domain.Domain]().PkgPath() {
+	if typ.Kind() != reflect.Struct || typ.PkgPath() != pkg {
 		return ""
 	}
 	var b strings.Builder
 	for _, f := range reflect.VisibleFields(typ) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fmt.Fprintf(&b, "%s%s: %s\n%s", indent, name, f.Type, fields(f.Type, indent+"\t"))
+		fmt.Fprintf(&b, "%s%s: %s\n%s", indent, name, f.Type, fields(f.Type, pkg, indent+"\t"))
 	}
 	return b.String()
 }

@@ -20,22 +20,6 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
-// object is one BPF object of pkg/bpfobj.
-type object struct {
-	name string
-	load func() (*ebpf.CollectionSpec, error)
-}
-
-var objects = []object{
-	{"tc", bpfobj.LoadTc},
-	{"trace", bpfobj.LoadTrace},
-	{"deliver", bpfobj.LoadDeliver}, // from Linux 6.4 on
-	{"change", bpfobj.LoadChange},
-	{"payload", bpfobj.LoadPayload},
-	{"collect", bpfobj.LoadCollect},
-	{"dut", bpfobj.LoadDut},
-}
-
 // TestProgramsLoad loads every program that radar has with all that options can turn on,
 // and with slots at their largest.
 func TestProgramsLoad(t *testing.T) {
@@ -48,18 +32,18 @@ func TestProgramsLoad(t *testing.T) {
 	if !features.LocalIn && !kernel.Older(features.Kernel, 6, 4) {
 		t.Errorf("kernel %s should have netfilter programs, but they cannot be used", features.Kernel)
 	}
-	for _, obj := range objects {
-		if obj.name == "deliver" && kernel.Older(features.Kernel, 6, 4) {
-			t.Logf("kernel %s lacks netfilter programs (Linux 6.4)", features.Kernel)
+	for _, obj := range bpfobj.Objects {
+		if from := obj.From; kernel.Older(features.Kernel, from[0], from[1]) {
+			t.Logf("kernel %s lacks what object %s needs (Linux %d.%d)", features.Kernel, obj.Name, from[0], from[1])
 			continue
 		}
-		spec, err := obj.load()
+		spec, err := obj.Load()
 		if err != nil {
-			t.Fatalf("read object %s: %v", obj.name, err)
+			t.Fatalf("read object %s: %v", obj.Name, err)
 		}
 		turnOn(t, spec, features)
 		for _, name := range slices.Sorted(maps.Keys(spec.Programs)) {
-			t.Run(obj.name+"/"+name, func(t *testing.T) { loadOne(t, spec, name) })
+			t.Run(obj.Name+"/"+name, func(t *testing.T) { loadOne(t, spec, name) })
 		}
 	}
 }
@@ -81,6 +65,12 @@ func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features program.Features) 
 	}
 	if spec.Programs["radar_collect"] != nil { // as many as there can be
 		constants["n_ports"], constants["n_locals"] = uint32(64), uint32(16)
+	}
+	// What INT nodes ask older kernels for (docs/int/nodes.md).
+	for name, from := range map[string][2]int{bpfobj.IntVarCfgTimes: {5, 18}, bpfobj.IntVarCfgQueues: {6, 2}} {
+		if kernel.Older(features.Kernel, from[0], from[1]) {
+			constants[name] = uint8(0)
+		}
 	}
 	if features.Iterators {
 		constants[bpfobj.TcVarCfgIterators] = uint8(1)
