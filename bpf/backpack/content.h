@@ -72,7 +72,7 @@ GLOBAL __u32 changed_slot(__u32 index, __u64 tags, __u64 rest, __u32 size, __u64
 	if (!s || s->tag != (__u32)tags || s->tag2 != tags >> 32 || !slot_alive(s, now) ||
 	    s->len != (n > 1 ? hdr + size : size) ||
 	    !may_be_here_done(index, now, EXPECT_OURS, v6 ? RDR_ST_IPV6 : 0) ||
-	    (n > 1 && !is_run(index, n, hdr, false)))
+	    (n > 1 && !is_run(index, run_form(n, hdr))))
 		return NO_INDEX;
 	return index;
 }

@@ -27,6 +27,10 @@ int radar_local_in(struct bpf_nf_ctx *ctx)
 	inum = ctx->state->net->ns.inum;
 	if (!slot_alive(s, now) || !is_packet_of(s, &p))
 		return NF_ACCEPT;
+	if (p.n > 1 && (overruns(index, &p) || !was_run_in(index, p.n, inum, 0))) {
+		count(RDR_C_NOT_HERE, p.n);
+		return NF_ACCEPT;
+	}
 	deliver(s, index, p.n, inum, now, &p);
 	if (!p.gso_size)
 		deliver_fragments(skb, inum, now);

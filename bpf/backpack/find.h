@@ -7,8 +7,7 @@
 #include "guid.h"
 #include "identity.h"
 #include "keys.h"
-#include "segment.h"
-#include "visits.h"
+#include "run.h"
 
 /* Whether slot s was written for packet p, by its content. If that is out of reach (kfree_skb,
  * payload in page fragments) addresses and ports must be as last seen. */
@@ -125,33 +124,8 @@ static __always_inline __u32 segment_behind(__u32 index, const struct packet *p)
 	return segment_by_sequence(index, p->tag, p->tag2, repeated_hdr(p));
 }
 
-/*
- * Whether an skb of n packets, the first of which has the slot at index, can stand for the slots
- * that follow: those of its train, or of packets that GRO has joined. If not, it only looks like
- * the first packet, and events of the others would go into the slots of other packets. GRO joins
- * packets of one flow: for a packet that was found by bits the flow is enough. A key names the
- * first packet alone, and the others may come from anywhere. So if by_key is set, each must begin
- * where the one before it ends. hdr: bytes of headers that each repeats.
- */
-GLOBAL int is_run(__u32 index, __u32 n, __u32 hdr, __u32 by_key)
-{
-	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	struct rdr_slot *last = slot_at((index + n - 1) & (cfg_slots - 1));
-
-	if (!s || !last)
-		return false;
-	if (s->seg + n <= s->segs)
-		return true;
-	fill_if_member(index + n - 1);
-	if (last->pos != s->pos + n - 1 || last->proto != s->proto)
-		return false;
-	if (!by_key)
-		return last->flow_hash == s->flow_hash;
-	return s->proto == IPPROTO_TCP && last->tag2 == s->tag2 &&
-	       last->tag == s->tag + (n - 1) * (s->len - hdr);
-}
-
-/* The caller counts f->missed, once per packet and hook, and only if the packet has no key. */
+/* The caller counts f->missed, once per packet and hook, and only if the packet has no key; and asks
+ * overruns(), which has no room here on the stack. */
 static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits bits, __u64 now,
 					 enum expect expect, struct found *f)
 {
@@ -184,8 +158,7 @@ static __always_inline bool find_by_bits(const struct packet *p, union rdr_bits 
 		}
 		f->id_rule = p->v6 ? ID_SHARED : ID_FIXED;
 	}
-	if (other_length(s, p) || !may_be_here(s, f->index, now, expect, p->v6) ||
-	    (p->n > 1 && !is_run(f->index, p->n, repeated_hdr(p), false))) {
+	if (other_length(s, p) || !may_be_here(s, f->index, now, expect, p->v6)) {
 		f->missed = RDR_C_FOREIGN;
 		return false;
 	}
@@ -216,7 +189,7 @@ static __always_inline bool find_by_key(const struct packet *p, __u32 flow, __u6
 	if (other_length(s, p) && !is_fragment(p))
 		return false;
 	f->index = *pos & (cfg_slots - 1);
-	if (p->n > 1 && !is_run(f->index, p->n, repeated_hdr(p), true))
+	if (p->n > 1 && !is_run(f->index, run_form(p->n, repeated_hdr(p)) | RUN_BY_KEY))
 		return false;
 	f->slot = s;
 	f->by_key = 1;
@@ -252,8 +225,12 @@ static __always_inline bool find_on_wire(const struct packet *p, __u64 now, enum
 	f->id_rule = p->v6 ? ID_SHARED : ID_COUNTS;
 	f->decrements = 0;
 	f->missed = 0;
-	if (may_carry(p) && find_by_bits(p, p->bits, now, expect, f))
-		return true;
+	if (may_carry(p) && find_by_bits(p, p->bits, now, expect, f)) {
+		if (!overruns(f->index, p))
+			return true;
+		f->missed = RDR_C_FOREIGN;
+		f->by_bits = 0;
+	}
 	if (expect != EXPECT_STRAY && wants_key(p, p->bits.ttl) &&
 	    find_by_key(p, flow_hash(p), now, f))
 		return true;

@@ -99,20 +99,24 @@ static __always_inline bool may_be_over(__u32 index)
 	return s && s->state & RDR_ST_DONE;
 }
 
-/* r: what was found for a packet of that flow that came by the interface `from` and leaves by that
- * port. Returns r; if that is another packet, what to count. (A call makes one verifier state of
- * many.) */
-GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
+/* r: what was found for a packet of that flow that came by the interface `from` and leaves by a
+ * port. n_port: that port | packets << 16. Returns r; if that is another packet, what to count. (A
+ * call makes one verifier state of many.) */
+GLOBAL __u64 sift_found(__u64 r, __u32 n_port, __u32 flow, __u32 from)
 {
+	__u32 port_no = n_port & 0xffff, n = n_port >> 16;
 	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
 
 	if (!(r & FOUND) || !port)
 		return r;
 	if (r >> FOUND_BY_KEY_SHIFT & 1)
-		return is_equal_leaving(r, port_no, is_closing(port)) ? 0 : r;
+		return are_others_leaving(r, n, port_no, 0,
+					  LEAVES_BY_KEY | is_closing(port) * LEAVES_CLOSING) ?
+			       0 :
+			       r;
 	if (is_closing(port))
 		return r;
-	if (is_elsewhere(r, port_no, 0, false))
+	if (are_others_leaving(r, n, port_no, 0, 0))
 		return (__u64)RDR_C_NOT_HERE << FOUND_MISSED_SHIFT;
 	if (!mark_mask(port) && ((may_be_over(r) && is_over(r, port_no)) ||
 				 (is_other_flow(r, flow) && is_from_outside(r, port_no, from))))
@@ -120,22 +124,17 @@ GLOBAL __u64 sift_found(__u64 r, __u32 port_no, __u32 flow, __u32 from)
 	return r;
 }
 
-/* What sift_marked() takes of a packet: packets:16 | headers that each repeats:15 | IPv6:1. */
-static __always_inline __u32 run_form(const struct packet *p)
+/* r: what found_by_mark() has found for a packet that leaves by that port with these bits. v6_form:
+ * run_of() | IPv6 << 31. Returns r; 0 if that is another packet: then it is counted, and the mark
+ * stays as it is. */
+GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 v6_form)
 {
-	return (p->n & 0xffff) | (repeated_hdr(p) & 0x7fff) << 16 | (__u32)p->v6 << 31;
-}
-
-/* r: what found_by_mark() has found for a packet that leaves by that port with these bits. Returns
- * r; 0 if that is another packet: then it is counted, and the mark stays as it is. */
-GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 form)
-{
-	__u32 n = form & 0xffff;
+	__u32 n = v6_form & 0xffff;
 
 	if (!r)
 		return 0;
-	if ((n > 1 && !is_run(r, n, form >> 16 & 0x7fff, false)) ||
-	    is_elsewhere(r, port_no, bits, form >> 31)) {
+	if ((n > 1 && !is_run(r, v6_form & ~RUN_BY_KEY)) ||
+	    are_others_leaving(r, n, port_no, bits, v6_form >> 31)) {
 		count(RDR_C_NOT_HERE, n);
 		return 0;
 	}
@@ -154,7 +153,7 @@ static __always_inline __u64 found_unmarked(struct __sk_buff *skb, struct packet
 
 	/* A packet that was sifted out is another one, whatever its content is. */
 	if (r & FOUND)
-		r = sift_found(r, port_no, flow_hash(p), from);
+		r = sift_found(r, port_no | (p->n & 0xffff) << 16, flow_hash(p), from);
 	else if (may_be_changed(skb, port, port_no))
 		changed = found_changed(&w, flow_hash(p), port_no, !is_closing(port), now);
 	r = changed ? changed : r;

@@ -5,47 +5,6 @@
 
 #include "unwanted.h"
 
-/* One step of was_in(): the cell to look at next:8 | WAS_IN | SCAN_DONE. */
-#define WAS_IN 0x100
-GLOBAL __u32 look_for_namespace(__u32 index, __u32 scan, __u32 inum, __u32 iif)
-{
-	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
-	__u32 kind = cell_kind(cell), no = cell_port(cell);
-	const struct rdr_port *port;
-
-	if (!cell)
-		return scan | SCAN_DONE;
-	port = bpf_map_lookup_elem(&ports, &no);
-	if (port && (inum ? port->netns_inum == inum : port->ifindex == iif))
-		return WAS_IN | SCAN_DONE;
-	return (scan & 0xff) + cell_span(kind);
-}
-
-/*
- * Whether the packet in the slot at index has been in the namespace with that number: a socket
- * of any namespace may set a mark. The namespace of fragments that wait for others, and of
- * packets that TCP has accepted, cannot be read (inum 0), but they keep the number of the
- * interface by which they came.
- */
-GLOBAL int was_in(__u32 index, __u32 inum, __u32 iif)
-{
-	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
-	__u32 scan = 0;
-
-	if (!s)
-		return false;
-	if (!inum && !(story_state(s) & RDR_ST_DONE) &&
-	    (s->seg ||
-	     !(s->frag_off & bpf_htons(s->state & RDR_ST_IPV6 ? 0xffff : IP_MF | IP_OFFSET))))
-		return false;
-	if (s->seg && !s->nev)
-		index -= s->seg; /* its head has the events */
-	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
-		scan = look_for_namespace(index, scan, inum, iif);
-	return scan & WAS_IN;
-}
-
 /* Whether the log of the packet in the slot at index may lack nodes. */
 GLOBAL int lacks_nodes(__u32 index)
 {

@@ -48,10 +48,11 @@ static __always_inline void leave_note(struct __sk_buff *skb, const struct rdr_s
 }
 
 /*
- * Removes the departure by another port of the k-th of a run of n, if that is the last event of
- * its log. Returns how many of the run the slot stands for, as see_one() | the event's flags << 16.
+ * Removes the departure by that port, another one, of the k-th of a run of n, if that is the last
+ * event of its log. Returns how many of the run the slot stands for, as see_one() | the event's flags
+ * << 16.
  */
-GLOBAL __u32 take_back_one(__u32 index, __u32 k_n)
+GLOBAL __u32 take_back_one(__u32 index, __u32 k_n, __u32 port_no)
 {
 	__u32 k = k_n & 0xffff, n = k_n >> 16, span = 1;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -64,24 +65,27 @@ GLOBAL __u32 take_back_one(__u32 index, __u32 k_n)
 	if (!s->seg && !(s->cut & RDR_CUT) && s->segs && s->segs <= n - k)
 		span = s->segs;
 	cell = last_cell(s);
-	if (cell_kind(cell) != RDR_EV_LEFT && cell_kind(cell) != RDR_EV_EGRESS)
+	if ((cell_kind(cell) != RDR_EV_LEFT && cell_kind(cell) != RDR_EV_EGRESS) ||
+	    cell_port(cell) != port_no)
 		return span;
 	WRITE_ONCE(s->nev, s->nev - 1);
 	return span | cell_flags(cell) << 16;
 }
 
-GLOBAL __u32 take_back(__u32 index, __u32 n)
+GLOBAL __u32 take_back(__u32 index, __u32 n, __u32 port_no)
 {
-	__u32 r = take_back_one(index, n << 16), k = r & 0xffff;
+	__u32 r = take_back_one(index, n << 16, port_no), k = r & 0xffff;
 
-	FOR_STEPS(k, n, cfg_max_run, take_back_one(index + k, k | n << 16) & 0xffff);
+	FOR_STEPS(k, n, cfg_max_run, take_back_one(index + k, k | n << 16, port_no) & 0xffff);
 	return r >> 16;
 }
 
-/* What follow_redirect() takes of a packet: packets:16 | IP bytes of the first:16 | protocol:8. */
+/* What follow_redirect() takes of a packet: packets:16 | IP bytes of the first:16 | protocol:8 |
+ * headers that each repeats:16. */
 static __always_inline __u64 redirect_form(const struct packet *p)
 {
-	return (p->n & 0xffff) | (__u64)(first_len(p) & 0xffff) << 16 | (__u64)p->proto << 32;
+	return (p->n & 0xffff) | (__u64)(first_len(p) & 0xffff) << 16 | (__u64)p->proto << 32 |
+	       (__u64)(repeated_hdr(p) & 0xffff) << 40;
 }
 
 /* Finds a packet that leaves by port_no, and was not found by mark, bits or key, by the note of
@@ -99,7 +103,8 @@ GLOBAL __u64 found_noted(struct __sk_buff *skb, __u32 port_no, __u64 tags, __u64
 		return 0;
 	/* Others may write these bytes: is it that packet? */
 	if (s->tag != (__u32)tags || s->tag2 != tags >> 32 || s->proto != (__u8)(form >> 32) ||
-	    s->len != (__u16)(form >> 16))
+	    s->len != (__u16)(form >> 16) ||
+	    ((form & 0xffff) > 1 && !is_run(pos & (cfg_slots - 1), run_form(form, form >> 40))))
 		return 0;
 	return (pos & (cfg_slots - 1)) | FOUND |
 	       (__u64)(s->state & RDR_ST_IPV6 ? ID_SHARED : ID_COUNTS) << 40;
@@ -161,7 +166,7 @@ GLOBAL __u64 follow_redirect(struct __sk_buff *skb, __u64 r, __u32 port_no, __u6
 	/* If it was mirrored, the first departure is right too. */
 	if (!was_sent_on(skb, cell, port_no) || !skb_bit(skb, cfg_skb_redirected))
 		return r;
-	if (take_back(r, n) & RDR_EVF_SOURCE)
+	if (take_back(r, n, cell_port(cell)) & RDR_EVF_SOURCE)
 		r |= 1ULL << REDIRECT_SOURCE_SHIFT;
 	return r;
 }

@@ -38,11 +38,16 @@ int radar_kfree_skb(__u64 *ctx)
 	p.true_link = true_at(port, p.v6);
 	if (mark)
 		r = found_by_mark(mark, &p, now);
+	if (r && overruns(r, &p)) {
+		count(RDR_C_NOT_HERE, p.n);
+		r = 0;
+		mark = 0;
+	}
 	if (mark && !r)
 		r = found_lost_inside(marked_index(mark), p.n, now);
 	in_node = r >> FOUND_SHIFT & 1;
 	/* If the log lacks nodes, a device of ours is enough. */
-	if (in_node && !was_in(r, read_home(skb), skb->skb_iif) &&
+	if (in_node && !was_run_in(r, p.n, read_home(skb), skb->skb_iif) &&
 	    (port == RDR_NO_PORT || !lacks_nodes(r))) {
 		count(RDR_C_NOT_HERE, p.n);
 		r = 0;

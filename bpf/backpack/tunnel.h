@@ -79,7 +79,7 @@ GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
 	fill_if_member(index);
-	if (!s || s->segs != n || !packet_inside(index, RDR_NO_PORT, now))
+	if (!s || s->seg || s->segs != n || !packet_inside(index, RDR_NO_PORT, now))
 		return 0;
 	return index | FOUND;
 }

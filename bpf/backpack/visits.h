@@ -123,9 +123,11 @@ static __always_inline bool leads_to(const struct rdr_port *port, __u32 node)
 	return !port->towards || port->towards == node + 1;
 }
 
-/* One step of look_for_stay(): the cell to look at next:8 | STAY_* | SCAN_DONE. */
-GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_no, __u32 node)
+/* One step of look_for_stay(): the cell to look at next:8 | STAY_* | SCAN_DONE. port_node: the port |
+ * its node << 16. (Few arguments: stacks must fit.) */
+GLOBAL __u32 look_at_stay(__u32 index, __u32 scan, __u32 port_node)
 {
+	__u32 port_no = port_node & 0xffff, node = port_node >> 16;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 	__u64 cell = s ? read_cell(s, scan & 0xff) : 0;
 	__u32 kind = cell_kind(cell), flags = cell_flags(cell), no = cell_port(cell);
@@ -170,7 +172,7 @@ static __always_inline __u32 look_for_stay(__u32 index, __u32 stay, __u32 port_n
 	__u32 scan = stay & STAYS;
 
 	for (__u32 i = 0; i < cfg_cells && !(scan & SCAN_DONE); i++)
-		scan = look_at_stay(index, scan, port_no, node);
+		scan = look_at_stay(index, scan, (port_no & 0xffff) | node << 16);
 	return scan & STAYS;
 }
 

@@ -98,6 +98,8 @@ static __always_inline __u64 found_packed(const struct wire *w, const struct pac
 	__u64 r = wire_by_bits(w->bits_len | (routed ? WIRE_ROUTED : 0), w->tags, w->rest, now),
 	      by_key;
 
+	if (r & FOUND && overruns(r, p))
+		r = (__u64)RDR_C_FOREIGN << FOUND_MISSED_SHIFT;
 	if (r & FOUND || expect == EXPECT_STRAY ||
 	    (!wants_key(p, p->bits.ttl) && !may_be_shown(p, flags)))
 		return r;
