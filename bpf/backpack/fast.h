@@ -46,7 +46,7 @@ static __always_inline bool parse_common(struct __sk_buff *skb, struct packet *p
 	p->l4 = sizeof(*eth) + sizeof(*ip);
 	have = len - sizeof(*ip);
 	/* What identity.h reads must be there. */
-	if (len < sizeof(*ip) + UDP_HDR || p->l3 + len > skb->len ||
+	if (len < sizeof(*ip) + UDP_HDR || is_other_size(skb, p->l3, len, skb->gso_size) ||
 	    !has_linear(skb, p->l4 + (have < L4_PULL ? have : L4_PULL)))
 		return false;
 	p->len = len;

@@ -95,7 +95,7 @@ static __always_inline enum parse_result parse_ipv6(struct __sk_buff *skb, struc
 	} else if (!ip->start.payload_len && ip->start.next == IPPROTO_HOPOPTS) {
 		return PARSE_EXTENSIONS; /* a jumbogram (RFC 2675) */
 	}
-	if (ip->start.version_class >> 4 != 6 || p->l3 + len > skb->len)
+	if (ip->start.version_class >> 4 != 6 || is_other_size(skb, p->l3, len, p->gso_size))
 		return PARSE_MALFORMED;
 	p->l4 = p->l3 + sizeof(*ip);
 	p->len = len - p->jumbo;

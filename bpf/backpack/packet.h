@@ -195,6 +195,19 @@ static __always_inline enum parse_result parse_link(struct __sk_buff *skb, bool 
 	return PARSE_OTHER;
 }
 
+/*
+ * Whether an skb that has len bytes from the IP header on, by that header, has others. Fewer are never
+ * right. More are padding, but not in a train: the kernel cuts by what is there, and the segments that
+ * no slots were taken for would have IDs that name the slots of others.
+ */
+static __always_inline bool is_other_size(struct __sk_buff *skb, __u32 l3, __u32 len,
+					  __u32 gso_size)
+{
+	__u32 more = skb->len - l3 - len; /* bytes; with the upper bit, there are fewer */
+
+	return more >= (gso_size ? 1 : 0x80000000);
+}
+
 /* Fills in what the fixed header has, except lengths. */
 static __always_inline void read_start4(const struct iphdr *ip, struct packet *p)
 {
@@ -222,7 +235,8 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 	/* A GSO skb of more than 64 KiB has no total length (BIG TCP). */
 	if (!len && skb->gso_size)
 		len = skb->len - p->l3;
-	if (ip->version != 4 || hdr < sizeof(*ip) || len < hdr || p->l3 + len > skb->len)
+	if (ip->version != 4 || hdr < sizeof(*ip) || len < hdr ||
+	    is_other_size(skb, p->l3, len, skb->gso_size))
 		return PARSE_MALFORMED;
 	/* 224.0.0.0/3: multicast, reserved, limited broadcast. Without a branch, for the
 	 * verifier: 1 if the upper three bits are all set. */
