@@ -384,6 +384,31 @@ func TestOverrunWithoutCapability(t *testing.T) {
 	}
 }
 
+// TestOverrunDropped: x's rules drop its own train. It bears the mark of a packet of x that waits, and
+// begins as that one does: no packet of others is lost.
+func TestOverrunDropped(t *testing.T) {
+	l := newOverrunLab(t, false, overrunNodes["inside"]...)
+	if l.h.Domain.LossHook == "" {
+		need.Lack(t, need.Kernel, "a hook for dropped packets")
+	}
+	l.openUDP()
+	l.check(func(trains []overrun, _ byte) {
+		l.Run("x", "nft", "add table inet t; add chain inet t o { type filter hook output priority 0; }; add rule inet t o udp length > 500 drop")
+		layout, err := program.LayoutOf(l.h.Domain.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tr := range trains {
+			train := append(overrunPayload(tr.number), make([]byte, (tr.n-1)*overrunBytes)...)
+			err := errors.Join(unix.SetsockoptInt(l.udp, unix.SOL_SOCKET, unix.SO_MARK, (int(tr.slot)+1)<<layout.MarkShift),
+				unix.SetsockoptInt(l.udp, unix.IPPROTO_UDP, unix.UDP_SEGMENT, overrunBytes))
+			if _, sent := unix.Write(l.udp, train); err != nil || sent != nil && !errors.Is(sent, unix.EPERM) {
+				t.Fatal(err, sent)
+			}
+		}
+	})
+}
+
 // TestOverrunShort: x's header says that its train is one packet, which it is not. A queue cuts it into
 // more, and their IDs count up into the slots of others, who have sent the like.
 func TestOverrunShort(t *testing.T) {
