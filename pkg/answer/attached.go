@@ -5,6 +5,7 @@ package answer
 import (
 	"cmp"
 
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -64,7 +65,7 @@ func Nodes(d *domain.Domain) []Node {
 			}
 			view.Ports = append(view.Ports, Port{
 				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
-				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(PeerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
+				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(placenow.PeerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
 				Stitched: p.Stitched, Member: memberOf(d, n.Name+"/"+p.Name), Link: p.Link, Place: string(p.Place), Network: p.Network,
 			})
 		}
@@ -95,7 +96,7 @@ func memberOf(d *domain.Domain, port string) string {
 // because it is gone, has nothing of it.
 func AddStates(list []Node, d *domain.Domain) {
 	for i := range list {
-		interfaces := InterfacesOf(d, list[i].ID)
+		interfaces := placenow.InterfacesOf(d, list[i].ID)
 		for j := range list[i].Ports {
 			p := &list[i].Ports[j]
 			p.State, p.MTU = interfaces[p.Ifindex].State, interfaces[p.Ifindex].MTU
@@ -103,25 +104,12 @@ func AddStates(list []Node, d *domain.Domain) {
 	}
 }
 
-// InterfacesOf are a node's interfaces now, nil if it cannot be entered or is a virtual machine.
-func InterfacesOf(d *domain.Domain, node uint16) map[int]topo.Interface {
-	n := d.NodeByID(node)
-	if n == nil {
-		return nil
-	}
-	interfaces, err := topo.SpecOf(*n).Interfaces()
-	if err != nil {
-		return nil
-	}
-	return interfaces
-}
-
 // machineView shows a virtual machine as a node with its ends of taps.
 func machineView(d *domain.Domain, vm *domain.VM) Node {
 	view := Node{Name: vm.Name, ID: vm.ID, VM: true, Ports: []Port{}}
 	for i := range d.Ports {
 		if p := &d.Ports[i]; p.VM == vm.ID && !p.Removed {
-			view.Ports = append(view.Ports, Port{Name: p.Name, Role: domain.Internal, Peer: PeerName(d, int(p.ID))})
+			view.Ports = append(view.Ports, Port{Name: p.Name, Role: domain.Internal, Peer: placenow.PeerName(d, int(p.ID))})
 		}
 	}
 	return view
@@ -133,20 +121,4 @@ func machineEnd(d *domain.Domain, p *domain.Port) string {
 		return vm.Name + "/" + p.Name
 	}
 	return ""
-}
-
-// PeerName is NODE/PORT of a port, "" if there is none.
-func PeerName(d *domain.Domain, id int) string {
-	if id < 0 {
-		return ""
-	}
-	port := d.PortByID(uint16(id))
-	if port == nil || port.Removed {
-		return ""
-	}
-	node := d.NodeByID(port.Node)
-	if node == nil {
-		return ""
-	}
-	return node.Name + "/" + port.Name
 }

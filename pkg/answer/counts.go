@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 )
@@ -42,9 +43,9 @@ type Counts struct {
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
 	sources  *Sources            // nil: there are none to ask further
 
-	underWay int    // packets that have not ended, of those that were sent a while ago
-	late     func() // counts underWay, where that was left for when it is asked for; nil: it is counted
-	now      *links // nil: nobody has asked yet
+	underWay int             // packets that have not ended, of those that were sent a while ago
+	late     func()          // counts underWay, where that was left for when it is asked for; nil: it is counted
+	now      *placenow.Links // nil: nobody has asked yet
 
 	keep    func(*packet.Packet) bool // flows of these are asked for; nil: all
 	matched bool                      // by keep

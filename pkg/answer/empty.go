@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -44,9 +45,9 @@ func (r *Ring) WhyEmpty(s *Selection) (notes []Note) {
 		notes = append(notes, notMeantNotes(counters)...)
 		return nil
 	})
-	now := newLinks(r.Domain)
+	now := placenow.NewLinks(r.Domain)
 	notes = append(appendWarning(notes, err), r.unsentNotes(s, now)...)
-	return append(notes, now.portsNotUp(nil)...)
+	return append(notes, portsNotUp(now, nil)...)
 }
 
 // lookForCause looks through the ring for what is nearly what was asked for.

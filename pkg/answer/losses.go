@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 )
 
 // LossRow is a place and reason of losses, or of drops after delivery.
@@ -15,7 +16,7 @@ type LossRow struct {
 	aggregate.LossRow
 	AfterDelivery bool `json:"after_delivery,omitempty"`
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"` // after delivery, and no fault
-	LinkNow
+	placenow.Place
 }
 
 // LossFlowRow is the same of one flow.
@@ -23,14 +24,14 @@ type LossFlowRow struct {
 	aggregate.LossFlowRow
 	AfterDelivery bool `json:"after_delivery,omitempty"`
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
-	LinkNow
+	placenow.Place
 }
 
 // LossRows are rows of losses, or of drops after delivery.
 func LossRows(rows []aggregate.LossRow, afterDelivery bool) []LossRow {
 	list := make([]LossRow, len(rows))
 	for i, r := range rows {
-		list[i] = LossRow{r, afterDelivery, afterDelivery && r.FreedByTCP(), LinkNow{}}
+		list[i] = LossRow{r, afterDelivery, afterDelivery && r.FreedByTCP(), placenow.Place{}}
 	}
 	return list
 }
@@ -39,7 +40,7 @@ func LossRows(rows []aggregate.LossRow, afterDelivery bool) []LossRow {
 func LossFlowRows(rows []aggregate.LossFlowRow, afterDelivery bool) []LossFlowRow {
 	list := make([]LossFlowRow, len(rows))
 	for i, r := range rows {
-		list[i] = LossFlowRow{r, afterDelivery, afterDelivery && r.FreedByTCP(), LinkNow{}}
+		list[i] = LossFlowRow{r, afterDelivery, afterDelivery && r.FreedByTCP(), placenow.Place{}}
 	}
 	return list
 }
@@ -47,13 +48,13 @@ func LossFlowRows(rows []aggregate.LossFlowRow, afterDelivery bool) []LossFlowRo
 // Losses are where packets were lost and why, or dropped after delivery.
 func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 	rows := c.lossRows(afterDelivery)
-	list, said := LossRows(rows, afterDelivery), []PortState(nil)
+	list, said := LossRows(rows, afterDelivery), []placenow.PortState(nil)
 	for i := range list {
 		var dsts []string
 		for _, f := range list[i].TopFlows {
 			dsts = append(dsts, f.Dst)
 		}
-		list[i].LinkNow = c.linkOf(&list[i].LossPlace, dsts, afterDelivery)
+		list[i].Place = c.placeNow(&list[i].LossPlace, dsts, placenow.Mean(list[i].Bytes, list[i].Packets), afterDelivery)
 		said = append(said, list[i].NotUp...)
 	}
 	return Rows[LossRow]{list, append(c.placesFull(), c.besideLosses(rows, said, afterDelivery)...)}
@@ -72,12 +73,12 @@ func (c *Counts) stillUnderWay() []Note {
 	return []Note{StillUnderWay{c.underWay, c.sources.ring.Domain.Options.Timeout}}
 }
 
-// linkOf is what is known now of the link at a place where packets to these addresses were lost.
-func (c *Counts) linkOf(p *aggregate.LossPlace, dsts []string, afterDelivery bool) LinkNow {
-	if afterDelivery {
-		return LinkNow{} // no link has to do with it
+// placeNow is what is known now of a place where packets to these addresses were lost, of so many bytes on average.
+func (c *Counts) placeNow(p *aggregate.LossPlace, dsts []string, bytes uint64, afterDelivery bool) placenow.Place {
+	if afterDelivery { // no link has to do with it
+		return c.links().Inside(p)
 	}
-	return c.links().at(p, dsts)
+	return c.links().At(p, dsts, bytes)
 }
 
 func (c *Counts) lossRows(afterDelivery bool) []aggregate.LossRow {
@@ -89,7 +90,7 @@ func (c *Counts) lossRows(afterDelivery bool) []aggregate.LossRow {
 
 // besideLosses say what rows of losses do not: how much expired, what was dropped after delivery, what went
 // round in circles, what was never sent, and which ports are not up but for those that the rows have said.
-func (c *Counts) besideLosses(rows []aggregate.LossRow, said []PortState, afterDelivery bool) []Note {
+func (c *Counts) besideLosses(rows []aggregate.LossRow, said []placenow.PortState, afterDelivery bool) []Note {
 	if afterDelivery {
 		return c.nothingDropped(len(rows))
 	}
@@ -98,22 +99,60 @@ func (c *Counts) besideLosses(rows []aggregate.LossRow, said []PortState, afterD
 }
 
 // besideBoth are the notes of besideLosses that rows by flow have, too.
-func (c *Counts) besideBoth(said []PortState) []Note {
+func (c *Counts) besideBoth(said []placenow.PortState) []Note {
 	notes := append(c.loops(), c.stillUnderWay()...)
 	// Of an answer without packets WhyEmpty says it.
 	if c.Totals().Packets > 0 && c.sources != nil && c.sources.ring != nil {
 		notes = append(notes, c.sources.ring.unsentNotes(c.question.Selection, c.links())...)
-		notes = append(notes, c.links().portsNotUp(said)...)
+		notes = append(notes, portsNotUp(c.links(), said)...)
+		more, _ := c.kernelDrops()
+		notes = append(notes, more...)
 	}
 	return notes
 }
 
-// nothingDropped says so where there is no row of what was dropped after delivery.
-func (c *Counts) nothingDropped(rows int) []Note {
-	if n := c.Totals().Packets; rows == 0 && n > 0 {
-		return []Note{NothingDropped{n}}
+// nothingDropped says so where there is no row of what was dropped after delivery, and what nodes count that rows have
+// not.
+func (c *Counts) nothingDropped(rows int) (notes []Note) {
+	n := c.Totals().Packets
+	if n == 0 {
+		return nil
 	}
-	return nil
+	more, agree := c.kernelDrops()
+	if rows == 0 {
+		notes = append(notes, NothingDropped{n, agree})
+	}
+	return append(notes, more...)
+}
+
+// links are those of the sources, nil if there are none.
+func (c *Counts) links() *placenow.Links {
+	if c.now == nil && c.sources != nil {
+		c.now = c.sources.links()
+	}
+	return c.now
+}
+
+// portsNotUp says which ports are not up, but for those that rows name.
+func portsNotUp(l *placenow.Links, said []placenow.PortState) []Note {
+	if l == nil {
+		return nil
+	}
+	list := slices.DeleteFunc(l.AllNotUp(), func(p placenow.PortState) bool { return slices.Contains(said, p) })
+	if len(list) == 0 {
+		return nil
+	}
+	return []Note{PortsNotUp{list}}
+}
+
+// kernelDrops say what nodes count themselves of drops after delivery that no row has. agree reports whether all could
+// be asked, and none counts more.
+func (c *Counts) kernelDrops() (notes []Note, agree bool) {
+	list, agree := c.links().Drops(c.sums.LocalDrops(c.Names))
+	for _, d := range list {
+		notes = append(notes, KernelDrops{d})
+	}
+	return notes, agree
 }
 
 func (c *Counts) placesFull() []Note {
@@ -130,9 +169,10 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 		return a
 	}
 	a.List = LossFlowRows(c.sums.LossesByFlow(c.Names, c.keep), false)
-	var said []PortState
+	var said []placenow.PortState
 	for i := range a.List {
-		a.List[i].LinkNow = c.linkOf(&a.List[i].LossPlace, []string{a.List[i].Dst}, false)
+		row := &a.List[i]
+		row.Place = c.placeNow(&row.LossPlace, []string{row.Dst}, placenow.Mean(row.Bytes, row.Packets), false)
 		said = append(said, a.List[i].NotUp...)
 	}
 	a.Notes = append(a.Notes, c.expired()...)

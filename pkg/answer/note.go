@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -25,7 +26,7 @@ var Kinds = []Note{
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
-	NothingLost{}, StillUnderWay{}, NothingDropped{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
+	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
@@ -163,8 +164,14 @@ type (
 		Packets int
 		Timeout time.Duration
 	}
-	// NothingDropped: none of so many packets was dropped after delivery.
-	NothingDropped struct{ Packets uint64 }
+	// NothingDropped: none of so many packets was seen to be dropped after delivery. NodesAgree: nor do the counters
+	// of the nodes themselves count more.
+	NothingDropped struct {
+		Packets    uint64
+		NodesAgree bool
+	}
+	// KernelDrops: a node itself counts more drops after delivery than were seen, of all its traffic.
+	KernelDrops struct{ placenow.Drops }
 	// AlsoDropped: beside losses packets were dropped after delivery.
 	AlsoDropped struct{ Packets uint64 }
 	// Expired: packets vanished, and the kernel reported no drop. The nodes with most of them are first.
@@ -184,14 +191,15 @@ type (
 	Unsent struct {
 		Node, Reason, Function string
 		Packets                uint64
-		Flows                  []UnsentFlow // most first
-		Queue                  string       // of the ports, its kind; "": they have none
-		NotUp                  []PortState  // of the ports
+		Flows                  []UnsentFlow         // most first
+		Queue                  string               // of the ports, its kind; "": they have none
+		NotUp                  []placenow.PortState // of the ports
+		Netfilter              *placenow.Netfilter  // nil: its hooks did not drop them, or the node cannot be asked
 		// SinceAttach: packets of a shorter time were asked for, but only all of them are counted.
 		SinceAttach bool
 	}
 	// PortsNotUp: these ports can neither send nor receive now.
-	PortsNotUp struct{ Ports []PortState }
+	PortsNotUp struct{ Ports []placenow.PortState }
 	// UnsentFull: the same of flows for which there was no room.
 	UnsentFull struct{ Packets uint64 }
 )
@@ -280,6 +288,7 @@ func (SecondsKept) Kind() string         { return "seconds_kept" }
 func (SecondsShown) Kind() string        { return "seconds_shown" }
 func (NothingLost) Kind() string         { return "nothing_lost" }
 func (NothingDropped) Kind() string      { return "nothing_dropped" }
+func (KernelDrops) Kind() string         { return "kernel_drops" }
 func (StillUnderWay) Kind() string       { return "still_under_way" }
 func (NoLatency) Kind() string           { return "no_latency" }
 func (AlsoDropped) Kind() string         { return "also_dropped" }

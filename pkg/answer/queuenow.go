@@ -3,7 +3,7 @@
 package answer
 
 import (
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -14,18 +14,5 @@ func (s *Sources) QueueNow(node string) map[string]topo.Qdisc {
 	if d == nil {
 		return nil
 	}
-	return qdiscsOf(d, node)
-}
-
-func qdiscsOf(d *domain.Domain, node string) map[string]topo.Qdisc {
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Name == node && !n.Removed {
-			list, err := topo.SpecOf(*n).Qdiscs()
-			if err != nil {
-				return nil
-			}
-			return list
-		}
-	}
-	return nil
+	return placenow.QdiscsOf(d, node)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
@@ -277,11 +278,11 @@ func (r *Recorded) owned(node uint16) (list []netip.Addr) {
 }
 
 // links are those of the domain, as it was last.
-func (r *Recorded) links() *links {
+func (r *Recorded) links() *placenow.Links {
 	if r.Last.Domain == nil {
 		return nil
 	}
-	return newLinksOf(r.Last.Domain, func(node uint16) map[int]topo.Interface { return r.Last.Interfaces[node] })
+	return placenow.NewLinksOf(r.Last.Domain, func(node uint16) map[int]topo.Interface { return r.Last.Interfaces[node] })
 }
 
 // SortedKeys are those with most first.

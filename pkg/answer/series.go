@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 )
 
 // ThroughputSecond is what passed in one second.
@@ -27,7 +28,7 @@ type LossSecond struct {
 	aggregate.LossPlace
 	AfterDelivery bool `json:"after_delivery,omitempty"`
 	FreedByTCP    bool `json:"freed_by_tcp,omitempty"`
-	LinkNow
+	placenow.Place
 }
 
 // LatencySecond is how long packets took that set out in one second.
@@ -60,11 +61,11 @@ func ThroughputSeconds(rows []aggregate.ThroughputRow) (list []ThroughputSecond)
 // LossesBySecond are the seconds of all places of Losses, in order of time.
 func (c *Counts) LossesBySecond(afterDelivery bool) Rows[LossSecond] {
 	var kept []rowSeconds
-	var said []PortState
+	var said []placenow.PortState
 	a := Rows[LossSecond]{Notes: c.placesFull()}
 	for _, row := range c.lossSeconds(afterDelivery) {
 		kept = append(kept, rowSeconds{row.ActiveS, row.Seconds})
-		now := c.linkOf(&row.LossPlace, nil, afterDelivery)
+		now := c.placeNow(&row.LossPlace, nil, meanOf(row.Seconds), afterDelivery)
 		said = append(said, now.NotUp...)
 		for _, s := range row.Seconds {
 			a.List = append(a.List, LossSecond{s.At, s.Packets, s.Bytes, row.LossPlace, afterDelivery, afterDelivery && row.FreedByTCP(), now})
@@ -74,6 +75,15 @@ func (c *Counts) LossesBySecond(afterDelivery bool) Rows[LossSecond] {
 	a.Notes = append(a.Notes, secondsKept(kept, c.question.Since)...)
 	a.Notes = append(a.Notes, c.besideLosses(c.lossRows(afterDelivery), said, afterDelivery)...)
 	return a
+}
+
+// meanOf is how many bytes packets of these seconds had on average.
+func meanOf(seconds []aggregate.Second) uint64 {
+	var packets, bytes uint64
+	for _, s := range seconds {
+		packets, bytes = packets+s.Packets, bytes+s.Bytes
+	}
+	return placenow.Mean(bytes, packets)
 }
 
 func (c *Counts) lossSeconds(afterDelivery bool) []aggregate.LossSeconds {

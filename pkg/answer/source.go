@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -141,18 +142,18 @@ func (s *Sources) Interfaces(node uint16) map[int]topo.Interface {
 	case s.recorded != nil:
 		return s.recorded.Last.Interfaces[node]
 	case s.ring != nil:
-		return InterfacesOf(s.ring.Domain, node)
+		return placenow.InterfacesOf(s.ring.Domain, node)
 	}
 	return nil
 }
 
 // links are of the domain that is attached, or was recorded; nil: there is none.
-func (s *Sources) links() *links {
+func (s *Sources) links() *placenow.Links {
 	switch {
 	case s.recorded != nil:
 		return s.recorded.links()
 	case s.ring != nil:
-		return newLinks(s.ring.Domain)
+		return placenow.NewLinks(s.ring.Domain)
 	}
 	return nil
 }

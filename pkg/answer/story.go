@@ -5,6 +5,7 @@ package answer
 import (
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -16,10 +17,10 @@ type Story struct {
 	Segment int // its place in the train whose record this is; 0: it is no segment of one
 
 	Steps   []Step
-	Longest *Part    // where most of its time went; nil: not known, or there is nothing to compare
-	Unended *Unended // nil: it was seen to end
-	Now     LinkNow  // of the place behind which it was not seen again
-	Circle  *Circle  // nil: it did not go round in one
+	Longest *Part          // where most of its time went; nil: not known, or there is nothing to compare
+	Unended *Unended       // nil: it was seen to end
+	Now     placenow.Place // of the place behind which it was not seen again
+	Circle  *Circle        // nil: it did not go round in one
 }
 
 // Step is one visit of a node, or one loss.
@@ -38,7 +39,7 @@ type Step struct {
 	Departure Departure
 	Slowest   bool // it is the end of the Longest part
 	// Now is what is known now of the link at Loss.
-	Now LinkNow
+	Now placenow.Place
 }
 
 // Arrival is how a packet came to a node.
@@ -114,10 +115,10 @@ func (r *Ring) Stories(found []*backpack.Found, now time.Time) ([]*Story, error)
 	if err != nil {
 		return nil, err
 	}
-	return newStories(found, r.Domain, outers, newLinks(r.Domain), now), nil
+	return newStories(found, r.Domain, outers, placenow.NewLinks(r.Domain), now), nil
 }
 
-func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *links, now time.Time) (list []*Story) {
+func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *placenow.Links, now time.Time) (list []*Story) {
 	for _, f := range found {
 		s := NewStory(&f.Record, f.Segment, d, now)
 		s.goInto(outers[f.Record.ID])
@@ -157,14 +158,14 @@ func NewStory(r *record.Record, segment int, d *domain.Domain, now time.Time) *S
 }
 
 // addLinks adds what the kernel says now of the links where the packet was lost.
-func (s *Story) addLinks(l *links) {
+func (s *Story) addLinks(l *placenow.Links) {
 	for i := range s.Steps {
 		if step := &s.Steps[i]; step.Loss != nil && !step.AfterDelivery {
-			step.Now = l.linkOfLoss(step.Packet, step.Loss)
+			step.Now = l.OfLoss(step.Packet, step.Loss)
 		}
 	}
 	if r := s.Record; r.Loss != nil && r.Loss.Inferred() {
-		s.Now = l.linkOfLoss(r, r.Loss)
+		s.Now = l.OfLoss(r, r.Loss)
 	}
 }
 
@@ -292,7 +293,7 @@ func peerOf(h *record.Hop, d *domain.Domain) *Peer {
 		if p.Link != "" {
 			return &Peer{true, p.Link}
 		}
-		if name := PeerName(d, p.Peer); name != "" {
+		if name := placenow.PeerName(d, p.Peer); name != "" {
 			return &Peer{false, name}
 		}
 		return nil

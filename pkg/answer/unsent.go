@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
@@ -35,7 +37,7 @@ func (f *UnsentFlow) String() string {
 }
 
 // unsentNotes say what nodes dropped before it was sent, since attach, as far as it is selected.
-func (r *Ring) unsentNotes(s *Selection, now *links) (notes []Note) {
+func (r *Ring) unsentNotes(s *Selection, now *placenow.Links) (notes []Note) {
 	err := withHandle(r.Domain.Name, func(h *datapath.Handle) error {
 		list, err := h.Unsent()
 		if err != nil {
@@ -57,7 +59,7 @@ func (r *Ring) unsentNotes(s *Selection, now *links) (notes []Note) {
 }
 
 // unsent has one row for each node and reason, most packets first.
-func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *links) (rows []Unsent) {
+func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *placenow.Links) (rows []Unsent) {
 	for i := range list {
 		u := &list[i]
 		p := r.unsentPacket(u)
@@ -79,7 +81,8 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *links) (rows []
 			flow.Dport = &port
 		}
 		rows[at].Packets += u.Packets
-		rows[at].add(now.ofUnsent(u.Port, u.Dst.String(), reason, function), r.Domain.PortByID(u.Port))
+		rows[at].add(now.OfUnsent(u.Port, u.Dst.String(), reason, function), r.Domain.PortByID(u.Port))
+		rows[at].Netfilter = now.Inside(&aggregate.LossPlace{Node: of.Node, Reason: reason, Function: function}).Netfilter
 		rows[at].Flows = append(rows[at].Flows, flow)
 	}
 	for i := range rows {
@@ -104,7 +107,7 @@ func isDiscovery(u *datapath.Unsent) bool {
 }
 
 // add notes by which port the packets were to be sent.
-func (u *Unsent) add(states []PortState, port *domain.Port) {
+func (u *Unsent) add(states []placenow.PortState, port *domain.Port) {
 	for _, p := range states {
 		if !slices.Contains(u.NotUp, p) {
 			u.NotUp = append(u.NotUp, p)

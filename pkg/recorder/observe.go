@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -108,7 +109,7 @@ func (r *Recorder) lookAtDomain() {
 // lookAtInterfaces tells what the kernel says of them. Of a node that is gone it stays what was so last: it may be told
 // again after that.
 func (r *Recorder) lookAtInterfaces() {
-	fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(r.ring.Domain, node) })
+	fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return placenow.InterfacesOf(r.ring.Domain, node) })
 	if err != nil {
 		return
 	}

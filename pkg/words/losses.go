@@ -8,8 +8,9 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -161,18 +162,34 @@ var shortWords = map[string]string{
 var functionWords = map[string]string{
 	"arp_error_report":    "no ARP answer",
 	"ndisc_error_report":  "no neighbour's answer",
-	"nf_hook_slow":        "firewall rule",
+	"nf_hook_slow":        ruleOrConntrack,
 	"ip_rcv_finish":       "no route",
 	"ip_error":            "no route",
 	"udp_destruct_common": "socket closed",
 	"netem_enqueue":       "link loses (netem)",
+	// What lay in a queue is freed as the lock is given back with which it was changed.
+	"__rtnl_unlock":    emptied,
+	"rtnl_unlock":      emptied,
+	"netdev_run_todo":  emptied,
+	"pfifo_fast_reset": emptied,
+	"qdisc_reset":      emptied,
 }
+
+const (
+	emptied         = "queue emptied: replaced, removed, or its port set down"
+	ruleOrConntrack = "firewall rule, or conntrack"
+)
 
 // Why is why packets were dropped in plain words, "" if there are none for it.
 func Why(reason, function string) string {
 	words := shortWords[reason]
-	if reason == "QUEUE_PURGE" && strings.HasPrefix(function, "neigh_") {
+	switch {
+	case reason == "QUEUE_PURGE" && strings.HasPrefix(function, "neigh_"):
 		return "no ARP answer" // packets that waited for it
+	case reason == "QUEUE_PURGE" && functionWords[function] == emptied:
+		return emptied
+	case reason == "NETFILTER_DROP" && (function == "" || function == rules.Hook):
+		return ruleOrConntrack
 	}
 	if function == "ndisc_error_report" || words == "" {
 		if of := functionWords[function]; of != "" {
@@ -187,10 +204,15 @@ var forwards = []string{"__dev_forward_skb2", "__dev_forward_skb", "dev_forward_
 
 // LossWhy is why packets were lost at a place in plain words, with what is known now of the link there; "" if
 // there are none for it.
-func (s *Names) LossWhy(p *aggregate.LossPlace, now *answer.LinkNow) string {
+func (s *Names) LossWhy(p *aggregate.LossPlace, now *placenow.Place) string {
 	why, link := Why(p.Reason, p.Function), s.LinkWhy(p, now)
-	if noQueue(p) || refusedByPeer(p) {
+	switch {
+	case noQueue(p), refusedByPeer(p):
 		why = ""
+	case why == ruleOrConntrack && now.Netfilter != nil:
+		why = netfilterWhy(now.Netfilter)
+	case p.Reason == "QDISC_DROP" && p.Qdisc != "":
+		why = queueWhy(p.Qdisc, now.Queue)
 	}
 	if why != "" && link != "" {
 		why += "; "
@@ -199,7 +221,7 @@ func (s *Names) LossWhy(p *aggregate.LossPlace, now *answer.LinkNow) string {
 }
 
 // LinkWhy is what the link at a place of losses has to do with them, as far as it is known; "" if nothing.
-func (s *Names) LinkWhy(p *aggregate.LossPlace, now *answer.LinkNow) string {
+func (s *Names) LinkWhy(p *aggregate.LossPlace, now *placenow.Place) string {
 	states := s.NotUp(p.Node+"/"+p.Port, now)
 	switch {
 	case refusedByPeer(p) && states != "":
@@ -213,14 +235,61 @@ func (s *Names) LinkWhy(p *aggregate.LossPlace, now *answer.LinkNow) string {
 }
 
 // Reason says in a sentence what the reason of losses at a place means; "" if there is none for it.
-func (s *Names) Reason(p *aggregate.LossPlace, now *answer.LinkNow) string {
+func (s *Names) Reason(p *aggregate.LossPlace, now *placenow.Place) string {
 	switch {
 	case refusedByPeer(p):
 		return s.refused(now)
 	case noQueue(p):
 		return "the port could not send: it was down, or without carrier"
 	}
+	switch why := s.LossWhy(p, &placenow.Place{Queue: now.Queue, Netfilter: now.Netfilter}); {
+	case Why(p.Reason, p.Function) == ruleOrConntrack:
+		return "netfilter dropped it: " + why
+	case Why(p.Reason, p.Function) == emptied, p.Reason == "QDISC_DROP" && now.Queue != nil && now.Queue.OverBurst != "":
+		return why
+	}
 	return Reasons[p.Reason]
+}
+
+// netfilterWhy is what can have dropped packets, as far as the node tells: its own rules, or conntrack.
+func netfilterWhy(now *placenow.Netfilter) string {
+	var counted []string
+	if n := now.ConntrackNotInserted; n > 0 {
+		counted = append(counted, Decimal(n)+" not inserted: addresses and ports in use")
+	}
+	if n := now.ConntrackDrops - min(now.ConntrackNotInserted, now.ConntrackDrops); n > 0 {
+		counted = append(counted, Decimal(n)+" dropped")
+	}
+	conntrack := "conntrack (" + strings.Join(counted, ", ") + ")"
+	switch {
+	case now.Rules && len(counted) > 0:
+		return "firewall rule, or " + conntrack
+	case now.Rules:
+		return "firewall rule"
+	case len(counted) > 0:
+		return conntrack
+	}
+	return "netfilter: no rule of now, nor conntrack's counters, say why"
+}
+
+// fifos are the disciplines that refuse a packet only if there is no room for it.
+var fifos = []string{"pfifo", "bfifo", "pfifo_fast", "mq", "sfq", "fq", "fq_codel", "codel"}
+
+// queueWhy is why a discipline has refused packets, with what is known of it now; nil: nothing.
+func queueWhy(kind string, now *placenow.Queue) string {
+	switch {
+	case kind == "tbf" && now == nil:
+		return "queue full, or larger than its burst"
+	case kind == "tbf" && now.OverBurst == placenow.OverBurstYes:
+		return fmt.Sprintf("larger than the queue's burst (%d bytes)", now.BurstBytes)
+	case kind == "tbf" && now.OverBurst == placenow.OverBurstMaybe:
+		return fmt.Sprintf("queue full, or larger than its burst (%d bytes)", now.BurstBytes)
+	case kind == "netem":
+		return "link loses, or queue full (netem)"
+	case kind != "tbf" && !slices.Contains(fifos, kind):
+		return "queue full, or refused by " + kind
+	}
+	return "queue full"
 }
 
 // noQueue reports whether a port without a queue has refused packets as a full queue does: the kernel puts a queue
@@ -235,7 +304,7 @@ func refusedByPeer(p *aggregate.LossPlace) bool {
 }
 
 // refused is "refused by db/eth0 (larger than its MTU of 1400, or it is down)".
-func (s *Names) refused(now *answer.LinkNow) string {
+func (s *Names) refused(now *placenow.Place) string {
 	by, mtu := "the other end of the link", ""
 	if now.Peer != "" {
 		by = s.End(now.Peer)
@@ -251,7 +320,7 @@ const maxNotUp = 3
 
 // NotUp says which ports are not up now: "no carrier now: h2/eth0 is down"; own, NODE/PORT, is the one that is
 // spoken of. "" if all are.
-func (s *Names) NotUp(own string, now *answer.LinkNow) string {
+func (s *Names) NotUp(own string, now *placenow.Place) string {
 	list := now.NotUp
 	var texts []string
 	prefix := ""

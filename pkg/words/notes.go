@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -207,7 +208,14 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	case answer.StillUnderWay:
 		return Say("%s still under way, and in no row: ask again (those that are not seen for %v have expired)", packetsAre(n.Packets), n.Timeout)
 	case answer.NothingDropped:
-		return Say("nothing was dropped after delivery of %s", Plural(int(n.Packets), "packet"))
+		if n.NodesAgree {
+			return Say("nothing was dropped after delivery of %s, nor do the nodes' own counters have any", Plural(int(n.Packets), "packet"))
+		}
+		return Say("no drop after delivery was seen of %s: what a kernel drops more than 50 ms later, or frees without saying that it drops it, is not seen",
+			Plural(int(n.Packets), "packet"))
+	case answer.KernelDrops: // with -f once for each set of counters
+		text = kernelDropsText(&n)
+		return text, text
 	case answer.AlsoDropped:
 		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", PacketsWere(n.Packets))
 	case answer.Expired:
@@ -268,11 +276,44 @@ func lastSeenText(n answer.Expired) string {
 	return ", last seen in " + strings.Join(texts, ", ")
 }
 
+// counterWords say in a few words what nodes count.
+var counterWords = map[string]string{
+	"TcpExtListenOverflows": "too many new connections",
+	"TcpExtTCPReqQFullDrop": "too many new connections",
+	"TcpExtTCPBacklogDrop":  "socket full",
+	"TcpExtTCPRcvQDrop":     "socket full",
+	"TcpExtTCPOFODrop":      "socket full",
+	"TcpExtRcvPruned":       "socket full",
+	"UdpRcvbufErrors":       "socket full",
+	"Udp6RcvbufErrors":      "socket full",
+	"UdpNoPorts":            "nobody listens",
+	"Udp6NoPorts":           "nobody listens",
+	"IpReasmFails":          "fragments missing",
+	"Ip6ReasmFails":         "fragments missing",
+}
+
+// kernelDropsText is "h2 itself counts more drops than were seen, of all its traffic since attach: ...".
+func kernelDropsText(n *answer.KernelDrops) string {
+	var list []string
+	for _, c := range n.Counters {
+		text := fmt.Sprintf("%s %d", c.Name, c.Count)
+		if words := counterWords[c.Name]; words != "" {
+			text += " (" + words + ")"
+		}
+		list = append(list, text)
+	}
+	since := "since it began"
+	if n.SinceAttach {
+		since = "since attach"
+	}
+	return fmt.Sprintf("%s itself counts more drops of what came to it than were seen, of all its traffic %s: %s", n.Node, since, strings.Join(list, ", "))
+}
+
 // maxUnsentFlows is how many flows a note names.
 const maxUnsentFlows = 3
 
 // portsNotUpText is "not up now: h1/eth0 (down), r1/eth0 (no carrier), 2 more".
-func portsNotUpText(list []answer.PortState) string {
+func portsNotUpText(list []placenow.PortState) string {
 	var texts []string
 	for i, p := range list {
 		if i == maxNotUp && len(list) > maxNotUp+1 {
@@ -287,7 +328,7 @@ func portsNotUpText(list []answer.PortState) string {
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
 func unsentText(u *answer.Unsent) string {
 	place := aggregate.LossPlace{Node: u.Node, At: record.AtEgress, Reason: u.Reason, Function: u.Function, Qdisc: u.Queue}
-	why, words := cmp.Or(u.Reason, u.Function+"()"), (*Names)(nil).LossWhy(&place, &answer.LinkNow{NotUp: u.NotUp})
+	why, words := cmp.Or(u.Reason, u.Function+"()"), (*Names)(nil).LossWhy(&place, &placenow.Place{NotUp: u.NotUp, Netfilter: u.Netfilter})
 	if words != "" {
 		why += " (" + words + ")"
 	}

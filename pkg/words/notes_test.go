@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
@@ -49,16 +50,19 @@ func TestNoteWords(t *testing.T) {
 	w := words.Sentences{Location: time.UTC, Now: now, Face: face}
 	port := 53
 	for want, n := range map[string]answer.Note{
-		"2 packets are still under way, and in no row: ask again (those that are not seen for 10s have expired)": answer.StillUnderWay{Packets: 2, Timeout: 10 * time.Second},
-		"nothing was dropped after delivery of 3 packets":                                                        answer.NothingDropped{Packets: 3},
-		"none of 3 packets passed through a node":                                                                answer.NoLatency{By: aggregate.ByNode, Packets: 3},
-		"not up now: a/e0 (down), a/e1 (no carrier), a/e2 (down), 2 more (radar topo)": answer.PortsNotUp{Ports: []answer.PortState{
+		"2 packets are still under way, and in no row: ask again (those that are not seen for 10s have expired)":                                         answer.StillUnderWay{Packets: 2, Timeout: 10 * time.Second},
+		"nothing was dropped after delivery of 3 packets, nor do the nodes' own counters have any":                                                       answer.NothingDropped{Packets: 3, NodesAgree: true},
+		"no drop after delivery was seen of 3 packets: what a kernel drops more than 50 ms later, or frees without saying that it drops it, is not seen": answer.NothingDropped{Packets: 3},
+		"h2 itself counts more drops of what came to it than were seen, of all its traffic since it began: IpInDiscards 2, UdpNoPorts 1 (nobody listens)": answer.KernelDrops{Drops: placenow.Drops{
+			Node: "h2", Counters: []placenow.Counter{{Name: "IpInDiscards", Count: 2}, {Name: "UdpNoPorts", Count: 1}}}},
+		"none of 3 packets passed through a node": answer.NoLatency{By: aggregate.ByNode, Packets: 3},
+		"not up now: a/e0 (down), a/e1 (no carrier), a/e2 (down), 2 more (radar topo)": answer.PortsNotUp{Ports: []placenow.PortState{
 			{Port: "a/e0", State: topo.Down}, {Port: "a/e1", State: topo.NoCarrier}, {Port: "a/e2", State: topo.Down}, {Port: "a/e3", State: topo.Down}, {Port: "a/e4", State: topo.Down}}},
 		"h1 dropped 1 packet before it was sent: QDISC_DROP (port was down, or without carrier), udp to 10.0.0.1:53": answer.Unsent{Node: "h1", Reason: "QDISC_DROP", Packets: 1,
 			Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.0.1", Dport: &port, Packets: 1}}},
-		"h1 dropped 1 packet before it was sent: QDISC_DROP (queue full; h1/e0 has no carrier now, h2/e0 is down now), udp to 10.0.0.1:53": answer.Unsent{Node: "h1", Reason: "QDISC_DROP", Packets: 1, Queue: "tbf",
+		"h1 dropped 1 packet before it was sent: QDISC_DROP (queue full, or larger than its burst; h1/e0 has no carrier now, h2/e0 is down now), udp to 10.0.0.1:53": answer.Unsent{Node: "h1", Reason: "QDISC_DROP", Packets: 1, Queue: "tbf",
 			Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.0.1", Dport: &port, Packets: 1}},
-			NotUp: []answer.PortState{{Port: "h1/e0", State: topo.NoCarrier}, {Port: "h2/e0", State: topo.Down}}},
+			NotUp: []placenow.PortState{{Port: "h1/e0", State: topo.NoCarrier}, {Port: "h2/e0", State: topo.Down}}},
 		"a recorder (process 7) is at work in run: what it has not finished yet is not read":             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{PID: 7, Files: []string{"h/.packets-1.tmp"}}},
 		"a recorder (process 7) has kept nothing in run yet":                                             answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{PID: 7, Nothing: true}},
 		"nothing was kept in run: a lock alone is there, and nobody is seen to record":                   answer.RecordingUnfinished{Path: "run", Unfinished: segments.Unfinished{Nothing: true}},
@@ -85,7 +89,7 @@ func TestNoteWords(t *testing.T) {
 		"h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), udp to 10.0.1.9:53": answer.Unsent{
 			Node: "h1", Reason: "NEIGH_FAILED", Packets: 1, Flows: []answer.UnsentFlow{{Proto: "udp", Dst: "10.0.1.9", Dport: &port, Packets: 1}}},
 		"h1 dropped 2 packets before they were sent: NETFILTER_DROP (firewall rule), icmp to a (since attach)": answer.Unsent{
-			Node: "h1", Reason: "NETFILTER_DROP", Packets: 2, SinceAttach: true, Flows: []answer.UnsentFlow{{Proto: "icmp", Dst: "a", Packets: 2}}},
+			Node: "h1", Reason: "NETFILTER_DROP", Function: "nft_do_chain", Packets: 2, SinceAttach: true, Flows: []answer.UnsentFlow{{Proto: "icmp", Dst: "a", Packets: 2}}},
 		"h1 dropped 4 packets before they were sent: f(), icmp to a (1), icmp to b (1), icmp to c (1), 1 more flow": answer.Unsent{
 			Node: "h1", Function: "f", Packets: 4, Flows: []answer.UnsentFlow{
 				{Proto: "icmp", Dst: "a", Packets: 1}, {Proto: "icmp", Dst: "b", Packets: 1}, {Proto: "icmp", Dst: "c", Packets: 1}, {Proto: "icmp", Dst: "d", Packets: 1}}},

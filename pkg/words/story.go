@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -313,7 +314,7 @@ func dropStep(l *record.Loss, local bool, inside, why string) step {
 
 // portInside is ", on the way out by eth1" of a packet that was lost inside a node at another port than the one
 // that it came in by, or ", in by veth3c1f" of one that a bridge got there.
-func portInside(r *record.Record, l *record.Loss, now *answer.LinkNow, shown string) string {
+func portInside(r *record.Record, l *record.Loss, now *placenow.Place, shown string) string {
 	switch {
 	case l.Port == "" || slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node == l.Node && h.InPort == l.Port }):
 		return ""
@@ -330,7 +331,7 @@ func placeOf(l *record.Loss) *aggregate.LossPlace {
 
 // whyText is the reason in words, with the kernel's own name of it, the function that freed the packet, and what
 // is not up now.
-func (t *Teller) whyText(l *record.Loss, now *answer.LinkNow) string {
+func (t *Teller) whyText(l *record.Loss, now *placenow.Place) string {
 	if l.Reason == record.NotForwarded {
 		return "not forwarded by " + l.Function
 	}

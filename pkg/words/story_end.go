@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -69,7 +70,7 @@ func (t *Teller) endTexts(r *record.Record, s *answer.Story) []string {
 }
 
 // notUpText is "h2/eth0 (down), r1/eth1 (no carrier)".
-func (t *Teller) notUpText(list []answer.PortState) string {
+func (t *Teller) notUpText(list []placenow.PortState) string {
 	var texts []string
 	for _, p := range list {
 		texts = append(texts, t.Shown.End(p.Port)+" ("+State(p.State)+")")

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -155,7 +156,7 @@ func livingPeer(d *domain.Domain, p *domain.Port) *domain.Port {
 // AddInterfaces adds what the kernel says of the ports now: their state, MTU and addresses. A node that cannot be
 // entered, for lack of rights or because it is gone, has nothing of it.
 func (t *Topology) AddInterfaces(d *domain.Domain) {
-	t.addInterfaces(func(node uint16) map[int]topo.Interface { return answer.InterfacesOf(d, node) })
+	t.addInterfaces(func(node uint16) map[int]topo.Interface { return placenow.InterfacesOf(d, node) })
 }
 
 // AddInterfacesOf adds the same as the sources have it: of a recording what was so at its end.

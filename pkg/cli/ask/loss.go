@@ -29,7 +29,9 @@ they were to go out by, that one (NEIGH_..., rules behind routing; the same in a
 "veth3c1f (to db/eth0)" is the bridge's end of the link to db.
 
 WHY says in plain words what REASON, or FUNCTION, stands for, and which ports are not up
-now, where that can be why: it need not have been so when the packets were lost.
+now, where that can be why: it need not have been so when the packets were lost. Where netfilter
+or a token bucket has dropped packets, the node is asked: conntrack's counters since attach, its
+rules, and the burst, as they are now.
 
 Below the rows stands what nodes dropped before it was sent (their own rules, no answer
 to ARP): such packets have no record. Packets that went round in a circle have a line of
@@ -54,7 +56,9 @@ were lost there, of the last 300, instead.
 input rules or socket buffers. Such packets count as delivered; radar flows has them in
 its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
-is no fault.`
+is no fault. Nodes drop more than is seen: what they drop later, such as fragments whose rest
+does not come, and what they free like any packet, such as a SYN for a full listener. Below
+the rows stand the nodes' own counters (nstat) that count more than the rows.`
 
 // NewLossCmd returns "radar loss".
 func NewLossCmd(k *kit.Kit) *cobra.Command {
@@ -132,7 +136,7 @@ func printFlowLosses(k *kit.Kit, rows []answer.LossFlowRow, afterDelivery bool) 
 	}
 	t := kit.NewTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace, &r.LinkNow)...)
+		cells := append([]string{words.Decimal(r.Packets), words.Decimal(r.Bytes), r.String()}, k.PlaceCells(&r.LossPlace, &r.Place)...)
 		if afterDelivery {
 			cells = append(cells, kit.LocalNote(&r.LossPlace))
 		}

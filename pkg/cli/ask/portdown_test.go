@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
@@ -48,7 +49,7 @@ func TestPortDown(t *testing.T) {
 	awaitNoCarrier(w, "r1", "eth1")
 	w.UDPTo("10.0.2.2", 1001)
 	awaitLoss(w, "loss", "r1", "eth1", "QDISC_DROP", "no carrier now: h2/eth0 is down")
-	notUp := []answer.PortState{{Port: "r1/eth1", State: topo.NoCarrier}, {Port: "h2/eth0", State: topo.Down}}
+	notUp := []placenow.PortState{{Port: "r1/eth1", State: topo.NoCarrier}, {Port: "h2/eth0", State: topo.Down}}
 	if rows := nowRows(w); len(rows) != 1 || !slices.Equal(rows[0].NotUp, notUp) || rows[0].Peer != "h2/eth0" {
 		t.Errorf("rows %+v", rows)
 	}

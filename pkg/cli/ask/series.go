@@ -27,7 +27,7 @@ func printLossSeries(k *kit.Kit, rows []answer.LossSecond, afterDelivery bool) e
 	}
 	t := kit.NewTable(columns...)
 	for _, r := range rows {
-		cells := append([]string{secondText(k, r.TimeS), words.Decimal(r.Packets), words.Decimal(r.Bytes)}, k.PlaceCells(&r.LossPlace, &r.LinkNow)...)
+		cells := append([]string{secondText(k, r.TimeS), words.Decimal(r.Packets), words.Decimal(r.Bytes)}, k.PlaceCells(&r.LossPlace, &r.Place)...)
 		if afterDelivery {
 			cells = append(cells, kit.LocalNote(&r.LossPlace))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -38,7 +39,7 @@ func (k *Kit) PrintLosses(rows []answer.LossRow, afterDelivery bool, recent *ans
 		if recent != nil {
 			cells = append(cells, words.Decimal(recent.Of[r.LossPlace]))
 		}
-		cells = append(append(cells, words.Decimal(r.Skbs), words.Decimal(r.Bytes), flows), k.PlaceCells(&r.LossPlace, &r.LinkNow)...)
+		cells = append(append(cells, words.Decimal(r.Skbs), words.Decimal(r.Bytes), flows), k.PlaceCells(&r.LossPlace, &r.Place)...)
 		if afterDelivery {
 			cells = append(cells, LocalNote(&r.LossPlace))
 		}
@@ -60,7 +61,7 @@ var PlaceColumns = []Column{
 }
 
 // PlaceCells are the cells of PlaceColumns.
-func (k *Kit) PlaceCells(p *aggregate.LossPlace, now *answer.LinkNow) []string {
+func (k *Kit) PlaceCells(p *aggregate.LossPlace, now *placenow.Place) []string {
 	return []string{p.Node, k.Shown.Port(p.Node, p.Port), string(p.At), p.Reason, p.Qdisc, p.Function, k.Shown.LossWhy(p, now)}
 }
 

@@ -74,6 +74,7 @@ func (w *watch) watchNodes() error {
 	if err := w.watcher.Set(specs); err != nil {
 		return err
 	}
+	w.once.warn("note what nodes have counted", noteCounted(w.handle.Domain))
 	// What happened there before it was watched, nobody has told.
 	w.watched, w.known, w.again = specs, nodes, true
 	return nil

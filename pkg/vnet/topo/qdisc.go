@@ -12,8 +12,9 @@ import (
 
 // Qdisc is the root queueing discipline of an interface as it is now.
 type Qdisc struct {
-	Kind    string
-	RateBps uint64 // of tbf, bits/s; 0: none, or another kind
+	Kind       string `json:"kind"`
+	RateBps    uint64 `json:"rate_bps,omitempty"`    // of tbf, bits/s; 0: none, or another kind
+	BurstBytes uint64 `json:"burst_bytes,omitempty"` // of tbf: it refuses frames that are longer, however empty it is
 }
 
 // Qdiscs returns the root queueing disciplines of the node's interfaces, by their names. It takes the right to enter
@@ -36,10 +37,16 @@ func (s NodeSpec) Qdiscs() (map[string]Qdisc, error) {
 			}
 			now := Qdisc{Kind: q.Type()}
 			if t, ok := q.(*netlink.Tbf); ok {
-				now.RateBps = t.Rate * 8
+				now.RateBps, now.BurstBytes = t.Rate*8, bytesIn(t.Rate, t.Buffer)
 			}
 			list[l.Attrs().Name] = now
 		}
 	}
 	return list, nil
 }
+
+// tick is how long one of the scheduler's is, ns.
+const tick = 64
+
+// bytesIn is how much passes in so many ticks, at a rate of bytes/s.
+func bytesIn(rate uint64, ticks uint32) uint64 { return rate * uint64(ticks) / (1e9 / tick) }

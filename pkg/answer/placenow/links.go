@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+// Package placenow says what the kernel says now of places where packets were lost: of their links, their queues, and
+// their nodes. The packets were lost before: it need not have been so then.
+package placenow
 
 import (
 	"slices"
@@ -11,13 +13,17 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// LinkNow is what the kernel says now of the link at a place of losses. The packets were lost before: it need not
-// have been so then.
-type LinkNow struct {
+// Place is what the kernel says now of a place of losses: of its link, its queue, its node. The packets were lost
+// before: it need not have been so then.
+type Place struct {
 	Peer    string `json:"peer,omitempty"`     // NODE/PORT at the other end of the place's port; absent: not known
 	PeerMTU int    `json:"peer_mtu,omitempty"` // bytes
 	// NotUp are the ports that are not up and can be why, the place's own first.
 	NotUp []PortState `json:"not_up,omitempty"`
+	// Queue is the port's discipline. Absent: it had nothing to do with it, is another one now, or is not known.
+	Queue *Queue `json:"queue,omitempty"`
+	// Netfilter is of packets that its hooks freed. Absent: they did not, or the node cannot be asked.
+	Netfilter *Netfilter `json:"netfilter,omitempty"`
 }
 
 // PortState is a port, NODE/PORT, and whether it can send and receive.
@@ -26,10 +32,11 @@ type PortState struct {
 	State topo.State `json:"state"`
 }
 
-// links reads what the kernel says of a domain's ports now, each node once, when it is asked for. A nil one knows
+// Links reads what the kernel says of a domain's ports now, each node once, when it is asked for. A nil one knows
 // nothing.
-type links struct {
+type Links struct {
 	of         *domain.Domain
+	nodes      *Nodes // nil: of a recording, whose nodes cannot be asked
 	all        []end
 	byName     map[string]*end
 	look       func(node uint16) map[int]topo.Interface
@@ -49,13 +56,15 @@ type end struct {
 	member  bool   // it has no program
 }
 
-func newLinks(d *domain.Domain) *links {
-	return newLinksOf(d, func(node uint16) map[int]topo.Interface { return InterfacesOf(d, node) })
+func NewLinks(d *domain.Domain) *Links {
+	l := NewLinksOf(d, func(node uint16) map[int]topo.Interface { return InterfacesOf(d, node) })
+	l.nodes = newNodes(d)
+	return l
 }
 
-// newLinksOf has what look says of a node's interfaces for what they are now.
-func newLinksOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface) *links {
-	l := &links{of: d, look: look, byName: make(map[string]*end), interfaces: make(map[uint16]map[int]topo.Interface)}
+// NewLinksOf has what look says of a node's interfaces for what they are now.
+func NewLinksOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface) *Links {
+	l := &Links{of: d, look: look, byName: make(map[string]*end), interfaces: make(map[uint16]map[int]topo.Interface)}
 	add := func(nodeID uint16, name string, e end) {
 		if node := d.NodeByID(nodeID); node != nil && !node.Removed {
 			e.name, e.node, e.nodeID = node.Name+"/"+name, node.Name, nodeID
@@ -89,7 +98,7 @@ func newLinksOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface)
 }
 
 // now is what the kernel says of an end.
-func (l *links) now(e *end) topo.Interface {
+func (l *Links) now(e *end) topo.Interface {
 	of, known := l.interfaces[e.nodeID]
 	if !known {
 		of = l.look(e.nodeID)
@@ -99,7 +108,7 @@ func (l *links) now(e *end) topo.Interface {
 }
 
 // notUp adds an end to list, if it is not up.
-func (l *links) notUp(list []PortState, e *end) []PortState {
+func (l *Links) notUp(list []PortState, e *end) []PortState {
 	state := l.now(e).State
 	if state == "" || state == topo.Up || slices.ContainsFunc(list, func(p PortState) bool { return p.Port == e.name }) {
 		return list
@@ -108,13 +117,13 @@ func (l *links) notUp(list []PortState, e *end) []PortState {
 }
 
 // followsPeer reports whether an end has no carrier because its peer is down.
-func (l *links) followsPeer(e *end) bool {
+func (l *Links) followsPeer(e *end) bool {
 	peer := l.byName[e.peer]
 	return peer != nil && l.now(e).State == topo.NoCarrier && l.now(peer).State == topo.Down
 }
 
 // withPeer adds an end that is not up, and its peer, if that can be why.
-func (l *links) withPeer(list []PortState, e *end) []PortState {
+func (l *Links) withPeer(list []PortState, e *end) []PortState {
 	list = l.notUp(list, e)
 	if peer := l.byName[e.peer]; peer != nil && !l.followsPeer(peer) {
 		list = l.notUp(list, peer)
@@ -122,8 +131,8 @@ func (l *links) withPeer(list []PortState, e *end) []PortState {
 	return list
 }
 
-// ofUnsent are what can be why packets to an address were dropped before they were sent by a port, if it is not up.
-func (l *links) ofUnsent(port uint16, dst, reason, function string) (list []PortState) {
+// OfUnsent are what can be why packets to an address were dropped before they were sent by a port, if it is not up.
+func (l *Links) OfUnsent(port uint16, dst, reason, function string) (list []PortState) {
 	if e := l.byName[PeerName(l.of, int(port))]; e != nil && slices.Contains(ofLink, reason) {
 		list = l.withPeer(list, e)
 	}
@@ -133,9 +142,9 @@ func (l *links) ofUnsent(port uint16, dst, reason, function string) (list []Port
 	return list
 }
 
-// allNotUp are the ports of a domain that are not up. A bridge's member that has no carrier because its peer is
+// AllNotUp are the ports of a domain that are not up. A bridge's member that has no carrier because its peer is
 // down is none.
-func (l *links) allNotUp() (list []PortState) {
+func (l *Links) AllNotUp() (list []PortState) {
 	for i := range l.all {
 		if e := &l.all[i]; !e.member || !l.followsPeer(e) {
 			list = l.notUp(list, e)
@@ -170,12 +179,17 @@ func isOne(list []string, reason, function string) bool {
 	return slices.Contains(list, reason)
 }
 
-// at is what is known now of the link at a place where packets to these addresses were lost.
-func (l *links) at(p *aggregate.LossPlace, dsts []string) (now LinkNow) {
+// At is what is known now of a place where packets to these addresses were lost, of so many IP bytes on average; 0: not
+// known.
+func (l *Links) At(p *aggregate.LossPlace, dsts []string, bytes uint64) (now Place) {
 	if l == nil {
 		return now
 	}
 	own := l.byName[p.Node+"/"+p.Port]
+	now.Netfilter = l.nodes.netfilter(p.Node, p.Reason, p.Function)
+	if own != nil && p.Reason == "QDISC_DROP" {
+		now.Queue = l.nodes.queue(p, l.now(own).MTU, bytes)
+	}
 	var peer *end
 	if own != nil {
 		if peer = l.byName[own.peer]; peer != nil {
@@ -205,8 +219,16 @@ func (l *links) at(p *aggregate.LossPlace, dsts []string) (now LinkNow) {
 	return now
 }
 
+// Inside is what is known now of a place inside a node, with which no link has to do.
+func (l *Links) Inside(p *aggregate.LossPlace) (now Place) {
+	if l != nil {
+		now.Netfilter = l.nodes.netfilter(p.Node, p.Reason, p.Function)
+	}
+	return now
+}
+
 // read reads all interfaces once, so that a row of losses costs the same in a domain of any size.
-func (l *links) read() {
+func (l *Links) read() {
 	if l.byAddress != nil {
 		return
 	}
@@ -224,7 +246,7 @@ func (l *links) read() {
 }
 
 // owners adds the ports of the domain that own one of these addresses and are not up.
-func (l *links) owners(list []PortState, dsts []string) []PortState {
+func (l *Links) owners(list []PortState, dsts []string) []PortState {
 	l.read()
 	for _, dst := range dsts {
 		for _, e := range l.byAddress[dst] {
@@ -235,7 +257,7 @@ func (l *links) owners(list []PortState, dsts []string) []PortState {
 }
 
 // onBridge adds what is not up of a bridge.
-func (l *links) onBridge(list []PortState, link string) []PortState {
+func (l *Links) onBridge(list []PortState, link string) []PortState {
 	for i := range l.all {
 		if e := &l.all[i]; e.link == link && !l.followsPeer(e) {
 			list = l.notUp(list, e)
@@ -244,33 +266,22 @@ func (l *links) onBridge(list []PortState, link string) []PortState {
 	return list
 }
 
-// links are those of the sources, nil if there are none.
-func (c *Counts) links() *links {
-	if c.now == nil && c.sources != nil {
-		c.now = c.sources.links()
-	}
-	return c.now
-}
-
-// portsNotUp says which ports are not up, but for those that rows name.
-func (l *links) portsNotUp(said []PortState) []Note {
-	if l == nil {
-		return nil
-	}
-	list := slices.DeleteFunc(l.allNotUp(), func(p PortState) bool { return slices.Contains(said, p) })
-	if len(list) == 0 {
-		return nil
-	}
-	return []Note{PortsNotUp{list}}
-}
-
-// linkOfLoss is what is known now of the link at which a packet was lost, or not seen again.
-func (l *links) linkOfLoss(r *record.Record, loss *record.Loss) LinkNow {
+// OfLoss is what is known now of the link at which a packet was lost, or not seen again.
+func (l *Links) OfLoss(r *record.Record, loss *record.Loss) Place {
 	dsts := []string{r.Dst}
 	for i := range r.Hops {
 		if dst := r.Hops[i].Dst; dst != "" {
 			dsts = append(dsts, dst)
 		}
 	}
-	return l.at(&aggregate.LossPlace{Node: loss.Node, Port: loss.Port, At: loss.At, Reason: loss.Reason, Qdisc: loss.Qdisc, Function: loss.Function}, dsts)
+	place := aggregate.LossPlace{Node: loss.Node, Port: loss.Port, At: loss.At, Reason: loss.Reason, Qdisc: loss.Qdisc, Function: loss.Function}
+	return l.At(&place, dsts, Mean(uint64(r.Len), uint64(r.Segs)))
+}
+
+// Mean is 0 without packets.
+func Mean(sum, n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	return sum / n
 }

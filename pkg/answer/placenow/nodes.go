@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placenow
+
+import (
+	"slices"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// Queue is the root queueing discipline of a place's port now.
+type Queue struct {
+	topo.Qdisc
+	// OverBurst says whether frames that were lost there were longer than its burst.
+	OverBurst OverBurst `json:"over_burst,omitempty"`
+}
+
+// OverBurst is whether frames were longer than a burst; "": none can have been.
+type OverBurst string
+
+// Whether they were.
+const (
+	OverBurstYes   OverBurst = "yes"   // on average
+	OverBurstMaybe OverBurst = "maybe" // the port's MTU lets such frames pass
+)
+
+// Netfilter is what a node says of packets that netfilter's hooks free themselves. Rules of nf_tables are none of
+// these from Linux 6.7 on.
+type Netfilter struct {
+	Rules bool `json:"rules"` // there are rules now, or policies, that drop
+	// ConntrackDrops are packets that conntrack has dropped since attach, ConntrackNotInserted those among them whose
+	// connection it could not note, because one with the same addresses and ports was there.
+	ConntrackDrops       uint64 `json:"conntrack_drops,omitempty"`
+	ConntrackNotInserted uint64 `json:"conntrack_insert_failed,omitempty"`
+}
+
+// Nodes asks the nodes of an attached domain, each once. A nil one knows nothing.
+type Nodes struct {
+	of      *domain.Domain
+	before  *domain.Counted // nil: not read yet
+	queues  map[string]map[string]topo.Qdisc
+	filters map[string]*Netfilter
+	counts  map[string]*kernelCounts
+}
+
+// kernelCounts is what a kernel counts itself in a node.
+type kernelCounts struct {
+	counters    map[string]uint64 // nil: it cannot be asked
+	sinceAttach bool              // else since the node began
+}
+
+func newNodes(d *domain.Domain) *Nodes {
+	return &Nodes{of: d, queues: make(map[string]map[string]topo.Qdisc), filters: make(map[string]*Netfilter),
+		counts: make(map[string]*kernelCounts)}
+}
+
+// node is the one of that name that is there.
+func (n *Nodes) node(name string) *domain.Node {
+	i := slices.IndexFunc(n.of.Nodes, func(node domain.Node) bool { return node.Name == name && !node.Removed })
+	if i < 0 {
+		return nil
+	}
+	return &n.of.Nodes[i]
+}
+
+// count asks a node for its counters.
+func (n *Nodes) count(name string) *kernelCounts {
+	if known := n.counts[name]; known != nil {
+		return known
+	}
+	n.counts[name] = &kernelCounts{}
+	node := n.node(name)
+	if node == nil {
+		return n.counts[name]
+	}
+	if n.before == nil {
+		// The agent says what it cannot write; without that the node counts since it began.
+		n.before, _ = domain.LoadCounted(n.of)
+	}
+	if now, err := topo.SpecOf(*node).Counters(); err == nil {
+		since, known := n.before.Since(node, now)
+		n.counts[name] = &kernelCounts{since, known}
+	}
+	return n.counts[name]
+}
+
+// netfilter is what a node says of drops of its hooks; nil: these are others, or it cannot be asked.
+func (n *Nodes) netfilter(name, reason, function string) *Netfilter {
+	if n == nil || function != rules.Hook || reason != "" && reason != "NETFILTER_DROP" && reason != "NOT_SPECIFIED" {
+		return nil
+	}
+	if known, is := n.filters[name]; is {
+		return known
+	}
+	n.filters[name] = nil
+	counts := n.count(name)
+	if counts.counters == nil {
+		return nil
+	}
+	dropping, err := rules.Dropping(topo.SpecOf(*n.node(name)))
+	n.filters[name] = &Netfilter{Rules: dropping || err != nil,
+		ConntrackDrops: counts.counters[topo.ConntrackDrop], ConntrackNotInserted: counts.counters[topo.ConntrackInsertFailed]}
+	return n.filters[name]
+}
+
+// ethernet is the length of a frame's header.
+const ethernet = 14
+
+// queue is the discipline at a port of that MTU where packets of so many IP bytes, 0: not known, were lost on average;
+// nil: another one was there then, or it cannot be asked.
+func (n *Nodes) queue(p *aggregate.LossPlace, mtu int, bytes uint64) *Queue {
+	if n == nil || p.Qdisc == "" {
+		return nil
+	}
+	list, known := n.queues[p.Node]
+	if !known {
+		list = QdiscsOf(n.of, p.Node)
+		n.queues[p.Node] = list
+	}
+	q, is := list[p.Port]
+	if !is || q.Kind != p.Qdisc {
+		return nil
+	}
+	now := &Queue{Qdisc: q}
+	switch {
+	case q.BurstBytes == 0:
+	case bytes+ethernet > q.BurstBytes && bytes > 0:
+		now.OverBurst = OverBurstYes
+	case mtu == 0 || uint64(mtu)+ethernet > q.BurstBytes:
+		now.OverBurst = OverBurstMaybe
+	}
+	return now
+}
