@@ -8,6 +8,7 @@
 #include "quote6.h"
 #include "redirect.h"
 #include "source.h"
+#include "wrapped.h"
 
 GLOBAL int is_local6(struct __sk_buff *skb, __u32 l3, __u32 node)
 {

@@ -224,6 +224,8 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (kind != (v6 ? PARSE_IPV6 : PARSE_IPV4)) {
 		if (!v6 && kind == PARSE_IPV6)
 			go_on_as_ipv6(skb, port_no, RDR_PROG_EGRESS6);
+		if (skb->mark & marks_out(port))
+			leave_wrapped(skb, skb->mark, port_no);
 		pass_unparsed(skb, kind, may_source(skb, port, false), p.l3);
 		return PASS;
 	}
@@ -238,7 +240,8 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 			cut = is_cut_off(&p, mark, port_no, now);
 		if (r || cut)
 			skb->mark = mark & ~cfg_mark_mask;
-		else if (mark_mask(port)) /* else the bits are the node's own */
+		else if (mark_mask(port) && /* else the bits are the node's own */
+			 !leave_wrapped(skb, mark, port_no))
 			count(RDR_C_FOREIGN_MARK, p.n);
 	}
 	marked = r;
