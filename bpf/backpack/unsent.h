@@ -5,28 +5,39 @@
 
 #include "skb.h"
 
+/*
+ * Whether a socket of the namespace with that number sends the skb. An skb that has crossed a link may
+ * still be its sender's. The kernel answers (ICMP, TCP's resets) by sockets that serve all namespaces,
+ * and are in one only while they send: then the route is of the namespace. It does not cross links.
+ */
+static __always_inline bool is_sent_in(const struct sock *sk, const struct dst_entry *route,
+				       __u32 inum)
+{
+	if (BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum) == inum)
+		return true;
+	return BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock) &&
+	       BPF_CORE_READ(route, dev, nd_net.net, ns.inum) == inum;
+}
+
 /* The port by which an skb that a socket of its node sends is to leave, RDR_NO_PORT if it is
  * none of ours. Before the node's rules for what it sends, the skb has a route and no device. */
 static __always_inline __u32 port_to_leave_by(struct sk_buff *skb, const struct sock *sk)
 {
+	struct dst_entry *route = (void *)(skb->_skb_refdst & ~7UL); /* see read_home() */
 	struct net_device *dev = skb->dev;
 	const struct rdr_port *port;
 	struct rdr_dev key = {};
 	__u32 *no;
 
-	if (!dev) {
-		struct dst_entry *dst = (void *)(skb->_skb_refdst & ~7UL); /* see read_home() */
-
-		dev = BPF_CORE_READ(dst, dev);
-	}
+	if (!dev)
+		dev = BPF_CORE_READ(route, dev);
 	key.netns_inum = BPF_CORE_READ(dev, nd_net.net, ns.inum);
 	key.ifindex = BPF_CORE_READ(dev, ifindex);
 	no = bpf_map_lookup_elem(&devs, &key);
 	if (!no)
 		return RDR_NO_PORT;
 	port = bpf_map_lookup_elem(&ports, no);
-	/* An skb that has crossed a link may still be its sender's. */
-	if (!port || BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum) != port->netns_inum)
+	if (!port || !is_sent_in(sk, route, port->netns_inum))
 		return RDR_NO_PORT;
 	return *no;
 }

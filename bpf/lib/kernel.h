@@ -28,6 +28,7 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u8 sk_kern_sock : 1;
 };
 
 struct Qdisc_ops {

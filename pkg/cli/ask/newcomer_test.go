@@ -158,6 +158,25 @@ for port in range(20000, 20000 + %d):
 	w.Says([]string{"loss"}, "1020 more flows", fmt.Sprintf("%d more packets were dropped by nodes before they were sent", flows+known-room))
 }
 
+// So is what the kernel of a node cannot send itself: answers of ICMP, and resets of TCP. It sends them by sockets that
+// are another namespace's by the time they are freed.
+func TestUnsentAnswers(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	w.Ping(1)
+	w.In("h2", "ip", "route", "replace", "default", "via", "10.0.2.77") // nobody has that address
+	w.Fails("h1", "ping", "-q", "-c", "3", "-i", "0.01", "-W", "1", "10.0.2.2")
+	w.Await([]string{"loss"}, "h2 dropped 3 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.1")
+	w.UDPTo("10.0.2.2", 9) // nobody listens
+	w.Await([]string{"loss"}, "h2 dropped 4 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.1")
+	w.Fails("h1", "timeout", "0.5", "bash", "-c", "echo x > /dev/tcp/10.0.2.2/9")
+	w.Await([]string{"loss"}, "h2 dropped 5 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.1 (4), tcp to 10.0.1.1:")
+	// What crosses a link is no such packet: nobody else has dropped anything.
+	if n := w.Counter("unsent"); n != 5 {
+		t.Errorf("counter unsent: %d, want 5", n)
+	}
+}
+
 // An empty answer says why it is empty.
 func TestEmptyAnswers(t *testing.T) {
 	w := clitest.NewWorld(t)
