@@ -4,6 +4,7 @@
 #define BACKPACK_HOP_H
 
 #include "changed.h"
+#include "handed.h"
 #include "nat.h"
 #include "quote6.h"
 #include "redirect.h"
