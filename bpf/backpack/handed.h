@@ -10,7 +10,7 @@
 /*
  * r: what found_by_mark() has found for a packet that comes in by that port. Returns r if the packet
  * came to another node last, and has not left it: this port is an interface that stands on one of that
- * node's (macvlan, ipvlan), and takes the skb as it is. Else 0.
+ * node's (macvlan, ipvlan), and takes the skb as it is. Else 0. form: run_of().
  */
 GLOBAL __u64 sift_handed(__u64 r, __u32 port_no, __u32 form)
 {
@@ -19,7 +19,7 @@ GLOBAL __u64 sift_handed(__u64 r, __u32 port_no, __u32 form)
 	__u32 n = form & 0xffff, entrance;
 	__u64 cell;
 
-	if (!r || !s || !here || is_tree(s) || (n > 1 && !is_run(r, n, form >> 16 & 0x7fff, false)))
+	if (!r || !s || !here || is_tree(s) || (n > 1 && !is_run(r, form)))
 		return 0;
 	cell = last_event(s);
 	entrance = cell_port(cell);

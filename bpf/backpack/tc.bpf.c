@@ -107,7 +107,7 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		known = false;
 	}
 	if (!known && mark & mark_mask(port)) {
-		r = sift_handed(found_by_mark(mark, &p, now), port_no, run_form(&p));
+		r = sift_handed(found_by_mark(mark, &p, now), port_no, run_of(&p));
 		known = unpack_found(r, &f);
 		if (known)
 			skb->mark = mark & ~cfg_mark_mask; /* enter_known() sets it again */
