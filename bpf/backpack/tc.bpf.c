@@ -106,11 +106,11 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 		f.missed = RDR_C_FOREIGN;
 		known = false;
 	}
-	if (!known && mark & mark_mask(port)) {
-		r = sift_handed(found_by_mark(mark, &p, now), port_no, run_of(&p));
+	if (!known && skb->mark & mark_mask(port)) {
+		r = sift_handed(found_by_mark(skb->mark, &p, now), port_no, run_of(&p));
 		known = unpack_found(r, &f);
 		if (known)
-			skb->mark = mark & ~cfg_mark_mask; /* enter_known() sets it again */
+			skb->mark &= ~cfg_mark_mask; /* enter_known() sets it again */
 	}
 	if (!known) {
 		w = pack_wire(&p, port->flags, expect_in(port));
