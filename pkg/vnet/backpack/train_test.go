@@ -250,3 +250,42 @@ func TestLogFull(t *testing.T) {
 		})
 	}
 }
+
+// TestTrainFlags: the kernel sends FIN and PSH with the last segment of a train, and CWR with the first
+// (tcp_gso_segment). A record of the whole train has all, and so has one of a packet alone.
+func TestTrainFlags(t *testing.T) {
+	const fin, psh, ack, cwr = 1, 8, 16, 128
+	segment := train
+	segment.Hdr, segment.TCP = 52, [8]byte{0, 0, 0, 9, 0x80, cwr | ack | psh | fin, 2, 0}
+	alone := segment
+	alone.Segs, alone.Len = 0, 1500
+	for _, tc := range []struct {
+		name string
+		p    rt.Packet
+		cut  bool
+		want []int
+	}{
+		{"a packet alone", alone, false, []int{cwr | ack | psh | fin}},
+		{"a whole train", segment, false, []int{cwr | ack | psh | fin}},
+		{"a train that was cut", segment, true, []int{cwr | ack, ack, ack, ack | psh | fin}},
+	} {
+		b := newBench(t, 256, tc.p)
+		b.route(2, 0)
+		if tc.cut {
+			b.SetCut(b.pos, rt.Cut)
+			for k := range uint64(4) {
+				b.See(b.pos+k, rt.Egress, rt.First|rt.Part, r1e1, b.t0+2000+k)
+			}
+		}
+		var flags []int
+		for _, r := range b.all() {
+			if r.TCPFlags == nil {
+				t.Fatalf("%s: a record without TCP flags", tc.name)
+			}
+			flags = append(flags, *r.TCPFlags)
+		}
+		if !cmp.Equal(flags, tc.want) {
+			t.Errorf("%s: flags %v, want %v", tc.name, flags, tc.want)
+		}
+	}
+}
