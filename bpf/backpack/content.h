@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Finding a packet by its content. Something between two of our ports may set the TTL: a rule of a
+ * Finding a packet whose bits or content have changed. Something between two of our ports may set the TTL: a rule of a
  * bridge, a router that is not attached, or, in a node that carries the header, its own rules. Then
  * the header names no slot, or another packet's, and only the ID is left of the index. All slots
  * with that ID are tried. Exactly one must be of a packet with this content and flow, in flight to
@@ -9,7 +9,7 @@
 #ifndef BACKPACK_CONTENT_H
 #define BACKPACK_CONTENT_H
 
-#include "wire.h"
+#include "late.h"
 
 /* How many values the upper bits of an index may have. */
 #define MAX_UPPER 256
@@ -126,14 +126,128 @@ GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, 
 	return index | decrements << 32 | id_rule << 40 | FOUND | 1ULL << FOUND_BY_BITS_SHIFT;
 }
 
-/* Finds a packet that comes in by that port, or leaves by it, by its content. within: it was in
- * the port's node, which carries the header. */
+/*
+ * Something between two of our ports, or in a node that carries the header, may also change the
+ * content: a tc program behind our hook, a bridge's rule for options of TCP. Then the header names
+ * the slot, and the flow is the slot's, which must be in flight to this port. Its length may have
+ * changed too.
+ */
+
+/* How many segments a packet of TCP with that sequence number is behind slot s, whose bits it has:
+ * as segment_by_sequence(), but nothing else of the content tells. */
+static __always_inline __u32 segment_by_place(struct rdr_slot *s, __u32 seq)
+{
+	struct rdr_slot *h = s->proto == IPPROTO_TCP && s->segs > 1 ? head_of(s) : NULL;
+	__u32 off;
+
+	if (!h || !h->gso_size)
+		return 0;
+	off = (seq - s->tag) / h->gso_size;
+	return s->seg + off < s->segs ? off : 0;
+}
+
+/* The packet in slot s has other content from now on, and is longer by so many bytes. */
+static __always_inline void retag(struct rdr_slot *s, __u32 tag, __u32 tag2, __u32 grown)
+{
+	WRITE_ONCE(s->tag, tag);
+	WRITE_ONCE(s->tag2, tag2);
+	WRITE_ONCE(s->len, s->len + grown);
+}
+
+/*
+ * The packets of an skb, the first of which is in the slot at index, have other content from now on:
+ * by it they are known further on. Of trains of datagrams only the first one's can be seen. tags,
+ * rest, size: as wire_by_bits() takes them.
+ */
+GLOBAL int take_content(__u32 index, __u64 tags, __u64 rest, __u32 size)
+{
+	__u32 hdr = rest >> 24 & 0x3ff, n = rest >> 34 & 0x7ff, k, grown;
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (!s)
+		return 0;
+	fill_part(s, index); /* members take from the head what it had */
+	grown = (n > 1 ? hdr + size : size) - s->len;
+	retag(s, tags, tags >> 32, grown);
+	if (s->proto != IPPROTO_TCP)
+		return 0;
+	FOR_RANGE(k, 1, n, cfg_max_run, {
+		s = slot_at((index + k) & (cfg_slots - 1));
+		if (!s)
+			break;
+		retag(s, tags + k * size, tags >> 32, grown);
+	});
+	return 0;
+}
+
+/* Whether the packet in slot s may be one of that protocol, flow hash and IP version whose content
+ * has changed. A key has the content; a tree is in many places. */
+static __always_inline bool may_be_in(struct rdr_slot *s, __u64 rest, __u32 flow, __u64 now)
+{
+	return slot_alive(s, now) && s->flow_hash == flow && s->proto == (__u8)(rest >> 16) &&
+	       !(s->state & (RDR_ST_KEYED | RDR_ST_GROUP)) && !(story_state(s) & RDR_ST_DONE) &&
+	       !(s->state & RDR_ST_IPV6) == !(rest >> 45 & 1);
+}
+
+/* Whether what is left of the content says that it is the packet in slot s: its length; or TCP's
+ * sequence number, since options may make it longer or shorter. */
+static __always_inline bool is_alike(const struct rdr_slot *s, __u32 tag, __u32 len)
+{
+	return s->len == len || (s->proto == IPPROTO_TCP && s->tag == tag);
+}
+
+/* bits_len, tags, rest: as wire_by_bits() takes them. */
+GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u64 where)
+{
+	__u32 n = rest >> 34 & 0x7ff, hdr = rest >> 24 & 0x3ff, v6 = rest >> 45 & 1, index, off;
+	__u32 len = (bits_len >> 32 & 0x7fffffff) + (n > 1 ? hdr : 0), decrements = 0;
+	union rdr_bits bits = { .word = bits_len };
+	struct packet p;
+	struct rdr_slot *s;
+
+	index = guid_decode(bits, &decrements);
+	if (index == NO_INDEX || !may_have_borne(rest) || !may_be_under_way(now))
+		return 0;
+	fill_if_member(index);
+	s = slot_at(index & (cfg_slots - 1));
+	if (!s || !s->pos || s->flow_hash != (__u32)where)
+		return 0;
+	p = unpack_wire(bits_len, tags, rest);
+	if (kept_of(&p, index, where)) /* it is late, and the slot another packet's */
+		return 0;
+	off = n > 1 ? 0 : segment_by_place(s, tags);
+	index += off;
+	fill_if_member(index);
+	s = slot_at(index & (cfg_slots - 1));
+	if (!s || !may_be_in(s, rest, where, now) || !is_alike(s, tags, len) ||
+	    (n > 1 && !is_run(index, n, hdr, false)) ||
+	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT))
+		return 0;
+	count(RDR_C_CONTENT_CHANGED, n);
+	return index | (__u64)decrements << 32 |
+	       (__u64)(v6  ? ID_SHARED :
+		       off ? ID_FIXED :
+			     ID_COUNTS)
+		       << 40 |
+	       FOUND | 1ULL << FOUND_BY_BITS_SHIFT;
+}
+
+/* Finds a packet that comes in by that port, or leaves by it, by its content, or (that has
+ * changed) by its flow. within: it was in the port's node, which carries the header. */
 static __always_inline __u64 found_changed(const struct wire *w, __u32 flow, __u32 port_no,
 					   __u32 within, __u64 now)
 {
-	return wire_by_content(w->bits_len, w->tags, w->rest, now,
-			       flow | (__u64)port_no << CHANGED_PORT_SHIFT |
-				       (__u64)within << CHANGED_WITHIN_SHIFT);
+	__u64 where = flow | (__u64)port_no << CHANGED_PORT_SHIFT |
+		      (__u64)within << CHANGED_WITHIN_SHIFT,
+	      r;
+
+	r = wire_by_content(w->bits_len, w->tags, w->rest, now, where);
+	if (r)
+		return r;
+	r = wire_by_flow(w->bits_len, w->tags, w->rest, now, where);
+	if (r)
+		take_content(r, w->tags, w->rest, w->bits_len >> 32 & 0x7fffffff);
+	return r;
 }
 
 #endif

@@ -7,10 +7,21 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
+// sentTo makes what h1 sends go to that node alone: elsewhere it is not due.
+func (d *domain) sentTo(node uint16) {
+	d.Helper()
+	p := portTable[h1Out]
+	p.Ifindex, p.NetnsInum, p.Towards = ifindex(h1Out), netns(p.Node), node+1
+	d.put(bpfobj.TcMapPorts, uint32(h1Out), p)
+}
+
 // TestForeign: packets that nobody marked but whose bits look like a GUID, of a
-// packet in flight at that. They differ in nothing else but what the case says.
+// packet in flight at that, to another node. They differ in nothing else but what the case says.
+// (At that node one of the same flow is the packet itself: TestContentSet.)
 func TestForeign(t *testing.T) {
 	change := func(at int) func([]byte) {
 		return func(data []byte) { data[etherHeader+20+at] ^= 0x40 }
@@ -39,6 +50,7 @@ func TestForeign(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDomain(t, config{})
+			d.sentTo(nodeH2)
 			ours := d.send(frame{data: packet(t, c.packet)})
 			d.counted(tally{cSeen: 1, cMarked: 1})
 			foreign := bytes.Clone(ours.data)
@@ -100,6 +112,7 @@ func TestForeignGUID(t *testing.T) {
 	})
 	t.Run("a segment of a train that has other sizes", func(t *testing.T) {
 		d := newDomain(t, config{})
+		d.sentTo(nodeH2)
 		w := d.send(loadTrain(t, "train-fixed").whole)
 		d.counted(tally{cSeen: 5, cMarked: 5})
 		data := packet(t, "train-fixed.2")

@@ -136,6 +136,7 @@ func TestNotLate(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(c.name, reused), func(t *testing.T) {
 				d := newDomain(t, config{slots: 16, block: 4, timeout: usualTimeout})
+				d.sentTo(nodeH2) // what has the slot then is not due where the other one comes
 				late := sendLate(d)
 				miss := cStale
 				if reused {

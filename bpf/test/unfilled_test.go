@@ -134,7 +134,7 @@ func TestMembersFilledLate(t *testing.T) {
 					other := d.link(frame{data: packet(t, "single-1")}, 0)
 					h := header(t, tr.cut(t, w)[3].data)
 					setBits(t, other.data, h.id(), h.ttl(), h.tos())
-					d.ingress(r1In, other)
+					d.ingress(r1In, rewritten(other, 78))
 					d.wantSlots(tr, index)
 				} else {
 					d.wantUnfilled(tr, index)

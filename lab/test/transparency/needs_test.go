@@ -52,6 +52,9 @@ var features = map[string]string{
 	"ip6tables":   "ip6tables -t filter -L",
 	"ping":        "command -v ping",
 	"ethtool":     "command -v ethtool",
+	// Rules that replace options by NOPs (Linux 5.18), and links at TC (Linux 6.6).
+	"tcp-reset": "nft add table ip t && nft 'add chain ip t c { type filter hook forward priority 0; }' && nft add rule ip t c reset tcp option timestamp",
+	"tcx":       `[ "$(printf '6.6\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.6 ]`,
 	// Packet sockets show trains of datagrams since Linux 6.2.
 	"udp-gso": "uname -r | awk -F. '{ exit !($1 > 6 || $1 == 6 && $2 >= 2) }'",
 }
