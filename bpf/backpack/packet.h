@@ -105,6 +105,7 @@ static __always_inline bool is_atomic(const struct packet *p)
 	return (p->frag & (IP_DF | IP_MF | IP_OFFSET)) == IP_DF;
 }
 
+#define ICMP_REDIRECT 5
 #define ND_REDIRECT 137
 
 /* Whether p is ICMP that quotes a packet. */
@@ -114,8 +115,8 @@ static __always_inline bool is_icmp_error(const struct packet *p)
 		return p->proto == IPPROTO_ICMPV6 && !(p->frag & IP_OFFSET) &&
 		       ((p->icmp_type >= 1 && p->icmp_type <= 4) || p->icmp_type == ND_REDIRECT);
 	return p->proto == IPPROTO_ICMP && !(p->frag & IP_OFFSET) &&
-	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == 5 || p->icmp_type == 11 ||
-		p->icmp_type == 12);
+	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == ICMP_REDIRECT ||
+		p->icmp_type == 11 || p->icmp_type == 12);
 }
 
 /* Tells the verifier (the oldest forgets bounds of spilled values) that an

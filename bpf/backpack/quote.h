@@ -4,11 +4,14 @@
  * (or a node under --carry header) quotes it with our bits. They are replaced by the true
  * ones. The quote's own IP checksum is corrected too, so the sum over the quote, and with
  * it the ICMP checksum, does not change.
+ *
+ * A true quote may spell a slot of its flow by chance. So the slot's packet must have been where the
+ * error comes from. What comes in by an edge is true: hosts outside have never seen our bits.
  */
 #ifndef BACKPACK_QUOTE_H
 #define BACKPACK_QUOTE_H
 
-#include "find.h"
+#include "changed.h"
 
 struct quote {
 	struct iphdr ip;
@@ -103,47 +106,98 @@ static __always_inline bool is_quoted_whole(__u32 own, __u32 total, __u32 hdr)
 	return own == total && total - hdr < 8;
 }
 
-/* What restore_quote() returns for a quote that it has restored: the TOS that it had and has. */
-#define QUOTED_TOS(had, has) (1 << 16 | (had) << 8 | (has))
+/* Where an error was met, for may_be_quoted(): port:16 | these bits | is_handmade() << QUOTE_BY_SHIFT. */
+#define QUOTE_OUT (1 << 16)	 /* it leaves by the port */
+#define QUOTE_REDIRECT (1 << 17) /* its packet went on */
+#define QUOTE_BY_SHIFT 18
 
-/* off: offset of the quote; len: its bytes (what follows is no part of it). */
-GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
+/*
+ * Whether the packet in the slot at index may have our bits in an error that was met there. What is on
+ * a link quotes what was last seen on that link, or was lost there. A node quotes our bits if it carries
+ * the header, or if a process reads packets from the wire: then the packet is in the node. (A tunnel of
+ * the node may refuse a packet that has left by the tunnel's port.) If the log may lack events, content
+ * is enough: wire bits must not leave.
+ */
+GLOBAL int may_be_quoted(__u32 index, __u32 place)
+{
+	__u32 port_no = place & 0xffff, by = place >> QUOTE_BY_SHIFT, stay;
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	bool lost;
+
+	if (!s || !port)
+		return false;
+	if (is_on_link(last_event(s), port->node) || may_lack_events(index))
+		return true;
+	stay = look_at_stays(s, index, port_no, port->node);
+	if (place & QUOTE_OUT) {
+		if (!by && !carries_header(port->flags))
+			return false;
+		if (place & QUOTE_REDIRECT)
+			return stay & STAY_CAME;
+		/* Packet sockets read before our hook what is for the node itself. */
+		return is_still_here(s, stay, port->node, by) ||
+		       (by == BY_PACKET && has_come(last_event(s), port->node));
+	}
+	lost = s->state & RDR_ST_LOST;
+	if (stay & STAY_DUE)
+		return lost || place & QUOTE_REDIRECT;
+	return stay & STAY_LEFT && ((lost && !(stay & STAY_AWAY)) || place & QUOTE_REDIRECT);
+}
+
+/* Index of the packet that is quoted in the len bytes at off (what follows is no part of the quote);
+ * NO_INDEX if it is none of ours. */
+GLOBAL __u32 find_quoted4(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 {
 	struct quote q = {};
-	struct packet p = {};
-	struct found f = {};
-	union rdr_bits b;
-	__u32 have, own;
-	int tos;
+	union rdr_bits bits;
+	__u32 have, own, index, decrements;
+	const struct rdr_slot *s;
 
 	if (len < sizeof(q.ip) || bpf_skb_load_bytes(skb, off, &q.ip, sizeof(q.ip)) ||
 	    q.ip.version != 4 || q.ip.ihl < 5 ||
 	    (q.ip.frag_off & bpf_htons(IP_DF | IP_MF | IP_OFFSET)) != bpf_htons(IP_DF))
-		return 0;
+		return NO_INDEX;
 	own = quoted_own(len, bpf_ntohs(q.ip.tot_len));
 	have = load_quoted(skb, off + q.ip.ihl * 4, own - q.ip.ihl * 4, q.w);
 	if (!have && !is_quoted_whole(own, bpf_ntohs(q.ip.tot_len), q.ip.ihl * 4))
+		return NO_INDEX;
+	bits.id = q.ip.id;
+	bits.ttl = q.ip.ttl;
+	bits.tos = q.ip.tos;
+	index = guid_decode(bits, &decrements);
+	if (index == NO_INDEX)
+		return NO_INDEX;
+	fill_if_member(index);
+	s = slot_at(index);
+	return s && slot_alive(s, now) && quote_matches(s, &q, have) ? index : NO_INDEX;
+}
+
+/* What write_quote4() returns for a quote that it has restored: the TOS that it had and has. */
+#define QUOTED_TOS(had, has) (1 << 16 | (had) << 8 | (has))
+
+/* Puts the true bits of the packet at index into the quote at off. */
+GLOBAL int write_quote4(struct __sk_buff *skb, __u32 off, __u32 index)
+{
+	struct found f = { .index = index };
+	struct packet p = { .n = 1 };
+	struct iphdr ip;
+	union rdr_bits b;
+
+	f.slot = slot_at(index & (cfg_slots - 1));
+	if (!f.slot || bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)))
 		return 0;
-	p.bits.id = q.ip.id;
-	p.bits.ttl = q.ip.ttl;
-	p.bits.tos = q.ip.tos;
-	p.n = 1;
-	f.index = guid_decode(p.bits, &f.decrements);
-	if (f.index == NO_INDEX)
+	p.bits.id = ip.id;
+	p.bits.ttl = ip.ttl;
+	p.bits.tos = ip.tos;
+	if (guid_decode(p.bits, &f.decrements) == NO_INDEX || !true_bits(&f, &p, &b))
 		return 0;
-	fill_if_member(f.index);
-	f.slot = slot_at(f.index);
-	if (!f.slot || !slot_alive(f.slot, now) || !quote_matches(f.slot, &q, have))
-		return 0;
-	if (!true_bits(&f, &p, &b))
-		return 0;
-	tos = QUOTED_TOS(q.ip.tos, b.tos);
-	set_bits4(&q.ip, b, f.minus_zero);
-	if (bpf_skb_store_bytes(skb, off, &q.ip, sizeof(q.ip), 0))
+	set_bits4(&ip, b, f.minus_zero);
+	if (bpf_skb_store_bytes(skb, off, &ip, sizeof(ip), 0))
 		count(RDR_C_RESTORE_FAILED, 1);
 	else
 		count(RDR_C_QUOTE_RESTORED, 1);
-	return tos;
+	return QUOTED_TOS(p.bits.tos, b.tos);
 }
 
 #define TOS_PRECEDENCE 0xe0
@@ -152,7 +206,7 @@ GLOBAL int restore_quote(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)
 
 /*
  * An error has the TOS of the packet that it answers, except for the precedence: our bits in
- * that packet's DSCP are in the error's too. quoted: what restore_quote() returned.
+ * that packet's DSCP are in the error's too. quoted: what write_quote4() returned.
  */
 static __always_inline void restore_error_tos(struct __sk_buff *skb, struct packet *p, int quoted)
 {

@@ -220,19 +220,26 @@ GLOBAL __u64 place_of_quote6(struct __sk_buff *skb, __u32 l4, __u32 end, __u32 t
 	return 0;
 }
 
-/* Restores the packet that p, an ICMP or ICMPv6 error, quotes. */
-static __always_inline void restore_quoted(struct __sk_buff *skb, struct packet *p, __u64 now)
+/* Restores the packet that p, an ICMP or ICMPv6 error, quotes. where: the port | QUOTE_OUT. */
+static __always_inline void restore_quoted(struct __sk_buff *skb, struct packet *p, __u64 now,
+					   __u32 where)
 {
 	__u64 place;
 	__u32 index;
 
+	if (where & QUOTE_OUT)
+		where |= is_handmade(skb) << QUOTE_BY_SHIFT;
+	if (p->icmp_type == (p->v6 ? ND_REDIRECT : ICMP_REDIRECT))
+		where |= QUOTE_REDIRECT;
 	if (!p->v6) {
-		restore_error_tos(skb, p, restore_quote(skb, p->l4 + ICMP_HDR, quote_len(p), now));
+		index = find_quoted4(skb, p->l4 + ICMP_HDR, quote_len(p), now);
+		if (index != NO_INDEX && may_be_quoted(index, where))
+			restore_error_tos(skb, p, write_quote4(skb, p->l4 + ICMP_HDR, index));
 		return;
 	}
 	place = place_of_quote6(skb, p->l4, p->l3 + p->len, p->icmp_type);
 	index = find_quoted6(skb, place, place >> 32);
-	if (index != NO_INDEX)
+	if (index != NO_INDEX && may_be_quoted(index, where))
 		write_quote6(skb, place, index, now, p->l4 + 2);
 }
 

@@ -88,8 +88,8 @@ static __always_inline int ingress(struct __sk_buff *skb, bool v6)
 	mark = skb->mark;
 	if ((mark & mark_mask(port)) && was_outside(marked_index(mark), port->node, now))
 		skb->mark = mark & ~cfg_mark_mask;
-	if (is_icmp_error(&p))
-		restore_quoted(skb, &p, now);
+	if (is_icmp_error(&p) && expect_in(port) == EXPECT_OURS)
+		restore_quoted(skb, &p, now, port_no);
 	if (!v6)
 		forget_kind(&p, HIDDEN_ZERO(skb->len));
 	if (v6) {
@@ -272,8 +272,9 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 		f.source = r >> REDIRECT_SOURCE_SHIFT & 1;
 	}
 	known = unpack_found(r, &f);
-	if (is_icmp_error(&p))
-		restore_quoted(skb, &p, now);
+	/* What came by some port was restored there. */
+	if (is_icmp_error(&p) && (is_closing(port) || !skb->ingress_ifindex))
+		restore_quoted(skb, &p, now, port_no | QUOTE_OUT);
 	if (p.gso_size && p.proto == IPPROTO_UDP)
 		p.odd_train |= is_tunnel_train(skb, &p);
 	if (known) {
