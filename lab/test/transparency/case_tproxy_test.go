@@ -3,6 +3,7 @@
 package transparency
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 
 // Transparent proxies: packets to others that end in sockets of a router, by marks,
 // policy routing and local routes.
+
+// carriesNothing is what a node does that can carry neither mark nor header.
+const carriesNothing = "stories end, as left, where packets enter a node that carries nothing, and begin anew where they leave it"
 
 // proxied is a chain whose router r2 takes ports 53 to itself, by rules of which SET says
 // how they mark packets.
@@ -78,7 +82,7 @@ var (
 	})
 	_ = add(Case{
 		Name: "tproxy/whole-mark", Point: 5,
-		Shows: "nft tproxy that sets the whole mark: the proxy's node carries the header",
+		Shows: "nft tproxy that sets the whole mark: the proxy's node carries neither mark nor header",
 		Needs: []string{"tproxy"}, Fresh: true,
 		Modes: []Mode{Mark}, Flags: []string{"--carry", "auto"},
 		Build: proxied("1", "1"),
@@ -86,8 +90,30 @@ var (
 		Rules: []Rule{tcpStreams},
 		Check: carriesHeader("r2"),
 		Limits: []Limit{
-			{Text: "a node that carries the header shows rewritten TTL and DSCP on packets that it redirects to itself", Match: `UDP socket r2`},
-			{Text: "packets that such a node redirects to itself end as expired", Match: `it is expired, want`},
+			{Text: carriesNothing, Match: `no capture saw it at r2/eth0 out|it is left, want|passed r2/eth0 in`},
+		},
+	})
+	_ = add(Case{
+		Name: "tproxy/any-address", Point: 5,
+		Shows: "a route of type local to a network (AnyIP), in a node that could only carry the header: its sockets see true headers",
+		Fresh: true, Modes: []Mode{Header},
+		Build: func(w *World) {
+			chain(w)
+			w.Run("r2", "ip", "route", "add", "local", "10.0.50.0/24", "dev", "lo")
+			w.Route("r1", "10.0.50.0/24", "10.0.2.2")
+			s := w.Socket("r2", "0.0.0.0:7", [3]int{unix.SOL_IP, unix.IP_RECVTTL, 1})
+			w.Observe("UDP socket "+s.name, func() []string { return w.drain(s.fd, s.name) })
+			w.Attach("r1", "r2", "r3")
+		},
+		Send: func(w *World) {
+			for i := range 8 {
+				p := w.UDP("10.0.1.1", fmt.Sprintf("10.0.50.%d", i+1), 40+i)
+				p.TTL = uint8(50 + i*20)
+				w.Send("out", p)
+			}
+		},
+		Limits: []Limit{
+			{Text: carriesNothing, Match: `no capture saw it at r2/eth0 out|it is left, want|passed r2/eth0 in`},
 		},
 	})
 	_ = add(Case{

@@ -152,7 +152,11 @@ func printHeaderNodes(w io.Writer, list []answer.Node) {
 	for _, n := range list {
 		switch {
 		case n.Apart != "":
-			fmt.Fprintf(w, "note: in node %s stories end where packets enter, as left, and begin anew where they leave: it uses the mark (%s), and has %s\n", n.Name, n.Header, n.Apart)
+			why := "it carries no mark"
+			if n.Header != "" {
+				why = fmt.Sprintf("it uses the mark (%s)", n.Header)
+			}
+			fmt.Fprintf(w, "note: in node %s stories end where packets enter, as left, and begin anew where they leave: %s, and has %s\n", n.Name, why, n.Apart)
 		case n.Header != "":
 			fmt.Fprintf(w, "note: node %s carries the header, so rules in it see rewritten TTL, DSCP and IP ID (%s)\n", n.Name, n.Header)
 		}

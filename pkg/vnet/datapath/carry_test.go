@@ -120,12 +120,12 @@ func TestCarryHeaderNodes(t *testing.T) {
 }
 
 // TestCarryWarns: a process in a node that carries the header can get rewritten bits,
-// where packets are redirected to it.
+// where rules translate addresses to its own.
 func TestCarryWarns(t *testing.T) {
 	l := newChain(t, program.HookAuto)
 	l.Run("r", "nft", "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }")
 	r := l.attach(chain...)
-	if text := strings.Join(r.Warnings, "\n"); strings.Contains(text, "redirect") {
+	if text := strings.Join(r.Warnings, "\n"); strings.Contains(text, "translate") {
 		t.Errorf("warnings of a node that carries the mark: %s", text)
 	}
 	l.detach()
@@ -136,7 +136,7 @@ func TestCarryWarns(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(r.Warnings, "\n")
-	if strings.Count(text, "redirect packets to itself") != 1 || !strings.Contains(text, "node r carries the header") {
+	if strings.Count(text, "translate addresses") != 1 || !strings.Contains(text, "node r carries the header") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 }

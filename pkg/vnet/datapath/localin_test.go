@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,46 @@ func TestLocalInHeader(t *testing.T) {
 	}
 	if got := l.netfilterLinks(); got != 0 {
 		t.Errorf("%d links in nodes that carry the header", got)
+	}
+}
+
+// TestApartWhereRedirected: a node that carries the header shows rewritten headers to its sockets where
+// it delivers packets for others to itself. It carries nothing then, also if the reason comes later.
+func TestApartWhereRedirected(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		what  []string
+		apart bool
+	}{
+		{"a rule that redirects", []string{"nft", redirecting + "; add rule ip t c udp dport 53 redirect to :7;"}, true},
+		{"a route to many addresses", []string{"ip", "route", "add", "local", "10.50.0.0/16", "dev", "lo"}, true},
+		{"rules that translate to others", []string{"nft", redirecting + "; add rule ip t c udp dport 53 dnat to 10.0.2.1;"}, false},
+	} {
+		for _, later := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/later %v", c.name, later), func(t *testing.T) {
+				l := newChain(t, program.HookAuto)
+				l.opts.Carry = program.CarryHeader
+				if !later {
+					l.Run("r", c.what...)
+				}
+				l.attach(chain...)
+				if later {
+					l.Run("r", c.what...)
+					if got := l.refresh().Warnings; (len(got) > 0) != c.apart {
+						t.Errorf("it says %q", got)
+					}
+				}
+				for _, line := range l.flags() {
+					if strings.Contains(line, "apart") != (c.apart && strings.HasPrefix(line, "r/")) {
+						t.Errorf("flags %s", line)
+					}
+				}
+				l.ping()
+				if got := l.refresh().Warnings; len(got) > 0 {
+					t.Errorf("it is said again: %q", got)
+				}
+			})
+		}
 	}
 }
 

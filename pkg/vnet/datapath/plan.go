@@ -91,7 +91,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.change.Carry(req.CarryHeader, p.uses); err != nil {
 		return nil, err
 	}
-	if err := p.refuseEncapsulations(ctx); err != nil {
+	if err := p.checkHeaderNodes(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.fitHops(); err != nil {

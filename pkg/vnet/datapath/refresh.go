@@ -58,6 +58,7 @@ func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
 func (h *Handle) apply(ctx context.Context, c *merge.Change, t *topo.Topology) (*Changes, error) {
 	var undo undo
 	a := &applier{h: h, c: c, undo: &undo, lenient: true}
+	a.warnings = setApart(c.Next)
 	if err := a.run(ctx); err != nil {
 		undo.run()
 		return nil, err

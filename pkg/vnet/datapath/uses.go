@@ -40,13 +40,32 @@ func findUses(ctx context.Context, carry string, nodes []topo.NodeSpec) []rules.
 	return rules.Find(ctx, nodes, rules.AllMarks)
 }
 
-// refuseEncapsulations refuses new nodes that carry the header and put packets into
+// setApart keeps nodes that carry the header and deliver packets for others to themselves from doing so:
+// their sockets would see rewritten headers, since nothing can restore a packet there. It returns a
+// text for each such node.
+func setApart(d *domain.Domain) (texts []string) {
+	header := merge.HeaderNodes(d)
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		if n.Auto || !n.Redirects || !header(n.Name) {
+			continue
+		}
+		if n.Apart = rules.ToItself(topo.SpecOf(*n)); n.Apart != "" {
+			texts = append(texts, fmt.Sprintf("node %s cannot carry the mark (%s), and has %s: stories end where packets enter it, as left, and begin anew where they leave it",
+				n.Name, merge.WhyHeader(d, n.Name), n.Apart))
+		}
+	}
+	return texts
+}
+
+// checkHeaderNodes sets those apart that cannot carry the header, and refuses new nodes that carry the header and put packets into
 // others without a device: what is inside would leave the domain with our bits. Nodes
 // that are attached already are warned of.
-func (p *plan) refuseEncapsulations(ctx context.Context) error {
+func (p *plan) checkHeaderNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
 	defer cancel()
 	c := p.change
+	setApart(c.Next) // attach names them, as it does others that carry no mark
 	for _, e := range p.result.Topology.FindEncapsulations(ctx, merge.HeaderNodes(c.Next)) {
 		text := fmt.Sprintf("%s carries the GUID in the header (%s) and has %s: packets that it puts into others would keep radar's bits inside",
 			e.Node, merge.WhyHeader(c.Next, e.Node), e.What)

@@ -56,6 +56,18 @@ func localAddrs(ns netns.NsHandle) (addrs []netip.Addr, wide bool, err error) {
 	return addrs, wide, nil
 }
 
+// HasWideRoutes says whether the node has a route of type local to more than one address; not if its
+// namespace is gone.
+func (s NodeSpec) HasWideRoutes() bool {
+	ns, err := s.Open()
+	if err != nil {
+		return false
+	}
+	defer ns.Close()
+	_, wide, err := localAddrs(ns)
+	return err == nil && wide
+}
+
 // openRoutes opens a socket for dumpRoutes. The caller closes it.
 func openRoutes(ns netns.NsHandle) (*nl.NetlinkSocket, error) {
 	sock, err := nl.GetNetlinkSocketAt(ns, netns.None(), unix.NETLINK_ROUTE)

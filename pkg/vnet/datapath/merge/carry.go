@@ -121,7 +121,7 @@ func (c *Change) CarryWarnings() (texts []string) {
 	header := HeaderNodes(c.Next)
 	for _, n := range c.Next.Nodes {
 		if header(n.Name) && !n.Auto && n.Redirects && slices.Contains(c.AddedNodes, n.ID) {
-			texts = append(texts, fmt.Sprintf("node %s carries the header and has rules that can redirect packets to itself: its processes see rewritten TTL, DSCP and IP ID on those, and they end as expired", n.Name))
+			texts = append(texts, fmt.Sprintf("node %s carries the header and has rules that translate addresses: if they translate some to its own, its processes see rewritten TTL, DSCP and IP ID on those, and they end as expired", n.Name))
 		}
 	}
 	return texts
