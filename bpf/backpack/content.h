@@ -202,7 +202,6 @@ GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u
 	__u32 n = rest >> 34 & 0x7ff, hdr = rest >> 24 & 0x3ff, v6 = rest >> 45 & 1, index, off;
 	__u32 len = (bits_len >> 32 & 0x7fffffff) + (n > 1 ? hdr : 0), decrements = 0;
 	union rdr_bits bits = { .word = bits_len };
-	struct packet p;
 	struct rdr_slot *s;
 
 	index = guid_decode(bits, &decrements);
@@ -212,15 +211,15 @@ GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !s->pos || s->flow_hash != (__u32)where)
 		return 0;
-	p = unpack_wire(bits_len, tags, rest);
-	if (kept_of(&p, index, where)) /* it is late, and the slot another packet's */
+	if (is_kept(index, bits_len, tags, rest,
+		    where)) /* it is late, and the slot another packet's */
 		return 0;
 	off = n > 1 ? 0 : segment_by_place(s, tags);
 	index += off;
 	fill_if_member(index);
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !may_be_in(s, rest, where, now) || !is_alike(s, tags, len) ||
-	    (n > 1 && !is_run(index, n, hdr, false)) ||
+	    (n > 1 && !is_run(index, run_form(n, hdr))) ||
 	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT))
 		return 0;
 	count(RDR_C_CONTENT_CHANGED, n);

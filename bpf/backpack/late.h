@@ -65,6 +65,15 @@ static __always_inline const struct rdr_spelled *kept_of(const struct packet *p,
 	return kept;
 }
 
+/* Whether something is kept of a late packet of that flow with that index. (A call: its caller has no room for a
+ * packet on the stack.) bits_len, tags, rest: as wire_by_bits() takes them. */
+GLOBAL int is_kept(__u32 index, __u64 bits_len, __u64 tags, __u64 rest, __u32 flow)
+{
+	struct packet p = unpack_wire(bits_len, tags, rest);
+
+	return !!kept_of(&p, index, flow);
+}
+
 /* The true bits of a late packet | how its checksum spells zero << LATE_MINUS_ZERO_SHIFT | LATE; 0:
  * it is none, or nothing is known of it. bits_len, tags, rest: as wire_by_bits() takes them. */
 GLOBAL __u64 late_bits(__u64 bits_len, __u64 tags, __u64 rest, __u32 flow, __u64 now)

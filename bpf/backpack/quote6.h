@@ -220,9 +220,10 @@ GLOBAL __u64 place_of_quote6(struct __sk_buff *skb, __u32 l4, __u32 end, __u32 t
 	return 0;
 }
 
-/* Restores the packet that p, an ICMP or ICMPv6 error, quotes. where: the port | QUOTE_OUT. */
-static __always_inline void restore_quoted(struct __sk_buff *skb, struct packet *p, __u64 now,
-					   __u32 where)
+/* Restores the packet that p, an ICMP or ICMPv6 error, quotes. where: the port | QUOTE_OUT. (A call: what it needs is not on the
+ * stack of programs, whose other calls go deeper.) */
+static __attribute__((noinline)) void restore_quoted(struct __sk_buff *skb, struct packet *p,
+						     __u64 now, __u32 where)
 {
 	__u64 place;
 	__u32 index;
