@@ -168,6 +168,10 @@ func (a *applier) node(n *Node) error {
 	if mask != n.Mask {
 		n.Mask, a.reload[n.Index] = mask, true
 	}
+	had, err := a.flags(n)
+	if err != nil {
+		return err
+	}
 	maps, err := a.openNode(n)
 	if err != nil {
 		return err
@@ -183,18 +187,31 @@ func (a *applier) node(n *Node) error {
 	if err != nil {
 		return err
 	}
-	if !wanted {
-		// Sources that mark go on: an agent that looks whether all is right costs no packet its INT. New ones wait for
-		// the other ports' roles.
-		t.fill(n, list, Source, a.most, true)
-	} else { // sources mark when all of the node's programs are there
-		a.fill(t, n, list, Source)
+	// Sources that mark go on: neither an agent that looks whether all is right, nor new programs in place of old ones
+	// cost a packet its INT. New sources wait until all of the node's programs are there.
+	t.fill(n, list, Source, a.most, had)
+	if wanted {
 		if err := a.attach(n, maps); err != nil {
 			return err
 		}
 	}
-	a.fill(t, n, list, 0)
+	a.fill(t, n, list)
 	return nil
+}
+
+// flags are those that the node's interfaces have now, by their numbers.
+func (a *applier) flags(n *Node) (map[int]Flags, error) {
+	m, err := openMap(nodePin(a.d.Name, bpfobj.IntMapPorts, n.Index))
+	if err != nil || m == nil {
+		return nil, err
+	}
+	defer m.Close()
+	t, err := openTable(m)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	return t.flags(), nil
 }
 
 // lacks reports whether a program of the node is missing, or to be replaced.
@@ -276,13 +293,10 @@ func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
 	return maps, nil
 }
 
-// fill writes the node's table of ports, without the flags that are hidden.
-func (a *applier) fill(t *table, n *Node, list []Interface, hidden Flags) {
-	mixed := t.fill(n, list, hidden, a.most, false)
-	if hidden == 0 {
-		for _, name := range mixed {
-			a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))
-		}
+// fill writes the node's table of ports.
+func (a *applier) fill(t *table, n *Node, list []Interface) {
+	for _, name := range t.fill(n, list, 0, a.most, nil) {
+		a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))
 	}
 }
 

@@ -217,17 +217,13 @@ func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntIntPort {
 	return e
 }
 
-// fill writes what the node's ports are, without the flags that are hidden; with goOn, those that a port has already
-// stay. mixed: see through.
-func (t *table) fill(n *Node, list []Interface, hidden Flags, most int, goOn bool) (mixed []string) {
+// fill writes what the node's ports are, without the flags that are hidden: those that a port had stay. mixed: see
+// through.
+func (t *table) fill(n *Node, list []Interface, hidden Flags, most int, had map[int]Flags) (mixed []string) {
 	roles, mixed := through(n, list)
 	for index, flags := range roles {
 		if i := numbered(list, index); i != nil {
-			hide := hidden
-			if goOn {
-				hide &^= t.flags(index)
-			}
-			e := entryOf(n, i, flags&^hide, most)
+			e := entryOf(n, i, flags&^(hidden&^had[index]), most)
 			t.set(index, &e)
 		}
 	}
@@ -235,13 +231,16 @@ func (t *table) fill(n *Node, list []Interface, hidden Flags, most int, goOn boo
 	return mixed
 }
 
-// flags are those that an interface has now.
-func (t *table) flags(ifindex int) Flags {
-	e := &t.list[uint32(ifindex)&t.mask]
-	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
-		return 0
+// flags are those that interfaces have now, by their numbers.
+func (t *table) flags() map[int]Flags {
+	has := make(map[int]Flags)
+	for i := range t.list {
+		e := &t.list[i]
+		if index := atomic.LoadUint32(&e.Ifindex); index != 0 {
+			has[int(index)] = Flags(atomic.LoadUint32(&e.Flags))
+		}
 	}
-	return Flags(atomic.LoadUint32(&e.Flags))
+	return has
 }
 
 // narrow writes the MTU of an interface. It reports whether the rest of what programs know is the same.
