@@ -20,11 +20,16 @@ enum int_port_flag {
 	INT_PORT_SOURCE = 1,	   /* the outside: what comes in is compared with the watchlist */
 	INT_PORT_SINK = 2,	   /* the outside */
 	INT_PORT_INSIDE = 4,	   /* another node of the INT domain */
-	INT_PORT_DROP_FOREIGN = 8, /* what comes in with INT is dropped, else passed untouched */
+	INT_PORT_DROP_FOREIGN = 8, /* what comes in with INT is dropped, else it gets a cover */
 	INT_PORT_HOST = 16, /* the node itself is an end: INT is removed from what it gets here */
 };
 
 #define INT_PORT_EDGE (INT_PORT_SOURCE | INT_PORT_SINK)
+
+/*
+ * A port that is INSIDE and SINK opens or closes: what comes in with INT is ours, and INT is taken from
+ * what leaves. So both ends of a link take what the other one sends before it sends anything.
+ */
 
 /* An interface of the node. Element (ifindex & cfg_port_mask) of `ports`. */
 struct int_port {
@@ -54,7 +59,7 @@ struct int_entry {
 	__u16 instructions;
 	__u16 domain;
 	__u8 mode;
-	__u8 remaining; /* nodes that may add, the source among them; of MD */
+	__u8 remaining; /* nodes that may add, the source among them; of MD. 0: none, as in a cover */
 	__u8 words;	/* that a hop adds, by the bitmap */
 	__u8 pad;
 	__u32 sample; /* one packet in so many; 0 and 1: all */
@@ -99,6 +104,7 @@ enum int_skip {
 	INT_SKIP_NO_ROOM = 23,	/* the kernel could not make the packet longer or shorter */
 	INT_SKIP_LONG = 24,	/* more payload than can be moved */
 	INT_SKIP_TCP_PORT = 25, /* TCP cannot be marked by a port here */
+	INT_SKIP_QUOTE = 26, /* an ICMP error quotes INT that cannot be taken out, or not known */
 	INT_SKIPS = 32,
 };
 
@@ -115,7 +121,10 @@ enum int_done {
 	INT_DONE_NO_COLLECTOR = 8,
 	INT_DONE_REPORT_LOST = 9, /* user space did not take them in time */
 	INT_DONE_FOREIGN_DROPPED = 10,
-	INT_DONE_NO_TIME = 11, /* hops without latency: it is not known when the packet came in */
+	INT_DONE_NO_TIME = 11,	 /* hops without latency: it is not known when the packet came in */
+	INT_DONE_COVERED = 12,	 /* foreign INT got a cover */
+	INT_DONE_UNCOVERED = 13, /* and lost it again */
+	INT_DONE_QUOTE = 14,	 /* ICMP errors that quoted INT, which was taken out */
 	INT_DONES = 32,
 };
 

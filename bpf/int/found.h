@@ -46,6 +46,7 @@ struct found {
 /* What does not fit the stack. */
 struct work {
 	struct packet packet;
+	struct packet quoted; /* by an ICMP error */
 	struct found found;
 	struct int_entry entry;
 	/* What lies between the IP header and INT. */
@@ -86,14 +87,15 @@ static __always_inline bool port_marks(const struct packet *p)
 	return cfg_port && p->proto == IPPROTO_UDP && p->dport == bpf_htons(cfg_port);
 }
 
-/* Whether the headers in *f agree with each other, with their mark, and with the packet. */
-static __always_inline bool is_whole(const struct packet *p, const struct found *f)
+/* Whether the headers in *f agree with each other, with their mark, and with the packet, which has
+ * `size` bytes of payload. */
+static __always_inline bool is_whole(const struct packet *p, const struct found *f, __u32 size)
 {
 	__u32 header = f->mode == INT_MODE_MD10 ? HEADER10 : HEADER, words;
 
 	if (f->npt == NPT_DSCP ? !dscp_marks(p) : !port_marks(p))
 		return false;
-	if (f->bytes < SHIM + header || f->bytes > p->l4_len - (p->data - p->l4))
+	if (f->bytes < SHIM + header || f->bytes > size)
 		return false;
 	words = (f->bytes - SHIM - header) / 4;
 	if (f->mode == INT_MODE_MX)
@@ -106,27 +108,21 @@ static __always_inline bool is_whole(const struct packet *p, const struct found 
 	       words % f->words == 0;
 }
 
-/* Reads INT that begins where the payload does. Whether there is any; *f is filled then. */
-static __always_inline bool find(struct __sk_buff *skb, const struct packet *p, struct found *f)
+/*
+ * Reads the first four words of a packet's payload of `size` bytes, of the network's byte order (the
+ * last is 0 where there are three). Whether they are INT; *f is filled then.
+ */
+static __always_inline bool read_int(const struct packet *p, struct found *f, __u32 size,
+				     const __be32 word[4])
 {
-	__u32 size = p->l4_len - (p->data - p->l4), shim, first;
-	void *data, *end;
-	__be32 *w;
+	__u32 shim = bpf_ntohl(word[0]), first = bpf_ntohl(word[1]), third = bpf_ntohl(word[2]);
 
 	f->mode = INT_MODE_NONE;
-	if (size < SHIM + HEADER10)
-		return false;
-	pull(skb, p->data + SHIM + HEADER);
-	data = (void *)(long)skb->data;
-	end = (void *)(long)skb->data_end;
-	w = data + (p->data & 0xff); /* 142 at most; for the verifier */
-	if ((void *)(w + 3) > end)
-		return false;
-	f->shim = shim = bpf_ntohl(w[0]);
-	f->first = first = bpf_ntohl(w[1]);
-	f->instructions = bpf_ntohl(w[2]) >> 16;
-	f->domain = bpf_ntohl(w[2]);
-	f->ds = size >= SHIM + HEADER && (void *)(w + 4) <= end ? bpf_ntohl(w[3]) >> 16 : 0;
+	f->shim = shim;
+	f->first = first;
+	f->instructions = third >> 16;
+	f->domain = third;
+	f->ds = size >= SHIM + HEADER ? bpf_ntohl(word[3]) >> 16 : 0;
 	if (first >> 28 == 2) {
 		f->mode = shim >> 28 == TYPE_MD ? INT_MODE_MD :
 			  shim >> 28 == TYPE_MX ? INT_MODE_MX :
@@ -143,7 +139,46 @@ static __always_inline bool find(struct __sk_buff *skb, const struct packet *p, 
 		f->bytes = (shim >> 8 & 0xff) * 4;
 		f->domain = f->ds = 0;
 	}
-	return f->mode != INT_MODE_NONE && is_whole(p, f);
+	return f->mode != INT_MODE_NONE && is_whole(p, f, size);
+}
+
+/* Reads INT that begins where the payload does. Whether there is any; *f is filled then. */
+static __always_inline bool find(struct __sk_buff *skb, const struct packet *p, struct found *f)
+{
+	__u32 size = p->l4_len - (p->data - p->l4);
+	__be32 word[4] = {}, *w;
+	void *data, *end;
+
+	if (size < SHIM + HEADER10)
+		return false;
+	pull(skb, p->data + SHIM + HEADER);
+	data = (void *)(long)skb->data;
+	end = (void *)(long)skb->data_end;
+	w = data + (p->data & 0xff); /* 142 at most; for the verifier */
+	if ((void *)(w + 3) > end)
+		return false;
+	word[0] = w[0];
+	word[1] = w[1];
+	word[2] = w[2];
+	if ((void *)(w + 4) <= end)
+		word[3] = w[3];
+	return read_int(p, f, size, word);
+}
+
+/* Whether a packet bears the mark of this domain. */
+static __always_inline bool is_marked(const struct packet *p)
+{
+	return dscp_marks(p) || port_marks(p);
+}
+
+/*
+ * INT of others, which came from outside, must not be taken for ours: nodes would add to it, and the
+ * sink would cut it off. So it gets a cover: a header of INT in front that lets no node add anything.
+ * The sink takes that off, and the packet is as it was.
+ */
+static __always_inline bool is_cover(const struct found *f)
+{
+	return f->mode == INT_MODE_MD && f->bytes == SHIM + HEADER && !MD_REMAINING(f->first);
 }
 
 #endif

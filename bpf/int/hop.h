@@ -15,7 +15,7 @@
 static __always_inline void put_headers(struct writer *to, const struct int_entry *e, __u32 words,
 					__u32 npt, __u16 original)
 {
-	__u32 hop_ml = words << 8, left = e->remaining ? e->remaining - 1 : 0;
+	__u32 hop_ml = e->words << 8, left = e->remaining ? e->remaining - 1 : 0;
 
 	if (e->mode == INT_MODE_MD10) {
 		put(to, TYPE_MD << 24 | (3 + words) << 8 | original);
@@ -46,7 +46,7 @@ static __always_inline enum int_skip put_in(struct __sk_buff *skb, struct work *
 					    const struct packet *p, const struct int_entry *e,
 					    __u32 mtu)
 {
-	__u32 words = e->mode == INT_MODE_MX ? 0 : e->words, header, more, at, npt;
+	__u32 words = e->mode == INT_MODE_MX || !e->remaining ? 0 : e->words, header, more, at, npt;
 	bool v10 = e->mode == INT_MODE_MD10, tcp = p->proto == IPPROTO_TCP;
 	__u8 dscp = p->dscp, proto = p->proto;
 	enum sum_state state;

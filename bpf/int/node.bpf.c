@@ -5,10 +5,10 @@
  * output port, its queue and its MTU are known: docs/design/0032-int-nodes.md.
  *
  * A packet is dropped in two cases only: its INT header tells the sink to (D), or it came with INT
- * from outside and the port is set so. Whatever else is wrong with a packet, it goes on untouched
- * and is counted.
+ * from outside, and the port is set so, or there is no room for a cover. Whatever else is wrong with
+ * a packet, it goes on untouched and is counted.
  */
-#include "hop.h"
+#include "quoted.h"
 
 #include <linux/pkt_cls.h>
 
@@ -34,6 +34,12 @@ GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)
 	return verdict;
 }
 
+/* Whether packets leave with INT by the port. */
+static __always_inline bool leads_inside(const struct int_port *out)
+{
+	return (out->flags & (INT_PORT_INSIDE | INT_PORT_EDGE)) == INT_PORT_INSIDE;
+}
+
 static __always_inline bool is_leased(__u64 now)
 {
 	__u32 zero = 0;
@@ -42,12 +48,119 @@ static __always_inline bool is_leased(__u64 now)
 	return c && now < READ_ONCE(c->lease_ns);
 }
 
+/* Whether there is INT in the packet in works[0]. */
+GLOBAL int find_int(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+
+	return w && find(skb, &w->packet, &w->found);
+}
+
 /* Whether the packet bears INT of this domain. */
 static __always_inline bool bears(struct __sk_buff *skb, struct work *w)
 {
-	const struct packet *p = &w->packet;
+	return is_marked(&w->packet) && find_int(skb);
+}
 
-	return (dscp_marks(p) || port_marks(p)) && find(skb, p, &w->found);
+/* Segments of a train that are looked at. A train of more is taken for one that bears INT. */
+#define MOST_SEGMENTS 64
+
+/* Whether a segment of the train in works[0], which has its payload of `size` bytes at offset `at`,
+ * bears INT once it is a packet of its own. */
+GLOBAL int segment_bears(struct __sk_buff *skb, __u32 at, __u32 size)
+{
+	__u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	__be32 word[4];
+
+	if (!w || bpf_skb_load_bytes(skb, at, word, sizeof(word)))
+		return true;
+	return read_int(&w->packet, &w->found, size, word);
+}
+
+/* Whether any segment of the train in works[0] does. */
+GLOBAL int train_bears(struct __sk_buff *skb)
+{
+	__u32 zero = 0, each = skb->gso_size, at, end;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+
+	if (!w)
+		return true;
+	at = w->packet.data;
+	end = w->packet.l4 + w->packet.l4_len;
+	for (__u32 i = 0; i < MOST_SEGMENTS; i++) {
+		if (at + SHIM + HEADER > end)
+			return false;
+		if (segment_bears(skb, at, each < end - at ? each : end - at))
+			return true;
+		at += each;
+	}
+	return true;
+}
+
+/*
+ * The packet in works[0] came from outside with INT that is not ours. What goes outside again is not
+ * touched. Inside it would be taken for ours, so it gets a cover; what has no room for that is
+ * dropped. Returns what becomes of it. mtu: of a port inside, 0 for one to the outside.
+ */
+GLOBAL int cover(struct __sk_buff *skb, __u32 mtu)
+{
+	__u32 zero = 0;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct int_counters *n = bpf_map_lookup_elem(&counters, &zero);
+	enum int_skip why = INT_SKIP_GSO;
+
+	if (!w || !n)
+		return TC_ACT_SHOT;
+	count_skip(n, INT_SKIP_FOREIGN);
+	if (!mtu)
+		return TC_ACT_UNSPEC;
+	if (skb->gso_segs <= 1) {
+		w->entry.instructions = BIT_NODE;
+		w->entry.domain = 0;
+		w->entry.mode = INT_MODE_MD;
+		w->entry.remaining = 0;
+		w->entry.words = 1;
+		why = source(skb, mtu);
+	}
+	if (!why) {
+		count_done(n, INT_DONE_COVERED);
+		return TC_ACT_UNSPEC;
+	}
+	count_skip(n, why);
+	count_done(n, INT_DONE_FOREIGN_DROPPED);
+	return TC_ACT_SHOT;
+}
+
+/* Whether no node of the domain has sent the packet to this one. */
+static __always_inline bool is_from_outside(const struct hop *h)
+{
+	return !h->in || !(h->in->flags & INT_PORT_INSIDE);
+}
+
+/* Whether an ICMP error, if it is one, goes outside and can be about a packet inside. */
+static __always_inline bool may_quote_int(const struct hop *h)
+{
+	return is_icmp(&h->w->packet) && h->out->flags & INT_PORT_EDGE &&
+	       !(h->in && !(h->in->flags & INT_PORT_INSIDE));
+}
+
+static __always_inline __u32 room_for_cover(const struct hop *h)
+{
+	return leads_inside(h->out) ? h->out->mtu : 0;
+}
+
+/* An ICMP error that goes outside, or to the node itself. */
+static __always_inline void free_quote(struct __sk_buff *skb, const struct hop *h)
+{
+	switch (restore_quote(skb)) {
+	case QUOTED_RESTORED:
+		count_done(h->n, INT_DONE_QUOTE);
+		break;
+	case QUOTED_UNKNOWN:
+		count_skip(h->n, INT_SKIP_QUOTE);
+	}
 }
 
 /* A packet that bears INT and goes on inside the domain. */
@@ -59,6 +172,10 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
 	enum int_skip why = INT_SKIP_NONE;
 	__u8 flags = 0;
 
+	if (is_cover(f)) {
+		count_skip(h->n, INT_SKIP_FOREIGN);
+		return TC_ACT_UNSPEC;
+	}
 	observe(skb, &h->w->report, h->in, h->out, f->instructions, h->now);
 	if (!is_leased(h->now)) {
 		count_skip(h->n, INT_SKIP_LEASE);
@@ -88,15 +205,22 @@ static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h)
 	const struct packet *p = &h->w->packet;
 	const struct found *f = &h->w->found;
 	bool discard = f->first & MD_DISCARD && f->mode != INT_MODE_MD10;
+	bool covered = is_cover(f);
 	__u8 flags = INT_REPORT_FLOW;
 	enum int_skip why;
 
-	quote(skb, h->w, p, f->bytes);
-	if (congested(h->out, h->w->report.queue, h->now))
-		flags |= INT_REPORT_QUEUE;
+	if (!covered) {
+		quote(skb, h->w, p, f->bytes);
+		if (congested(h->out, h->w->report.queue, h->now))
+			flags |= INT_REPORT_QUEUE;
+	}
 	why = sink(skb);
 	if (why) {
 		count_skip(h->n, why);
+		return TC_ACT_UNSPEC;
+	}
+	if (covered) {
+		count_done(h->n, INT_DONE_UNCOVERED);
 		return TC_ACT_UNSPEC;
 	}
 	count_done(h->n, INT_DONE_SINK);
@@ -147,7 +271,7 @@ static __always_inline int begin(struct __sk_buff *skb, const struct hop *h)
 	if (flags)
 		quote(skb, h->w, p, 0);
 	/* Source and sink at once: a report says all. */
-	if (e->mode != INT_MODE_XD && h->out->flags & INT_PORT_INSIDE) {
+	if (e->mode != INT_MODE_XD && leads_inside(h->out)) {
 		why = source(skb, h->out->mtu);
 		if (!why)
 			count_done(h->n, INT_DONE_SOURCE);
@@ -185,14 +309,21 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 {
 	__u32 zero = 0;
 	struct hop h = { .in = port, .out = port, .now = now };
+	bool is_edge = !(port->flags & INT_PORT_INSIDE);
+	enum int_skip why;
 
 	h.w = bpf_map_lookup_elem(&works, &zero);
 	h.n = bpf_map_lookup_elem(&counters, &zero);
-	if (!h.w || !h.n || parse(skb, &h.w->packet) || !bears(skb, h.w))
+	if (!h.w || !h.n)
 		return TC_ACT_UNSPEC;
-	if (port->flags & INT_PORT_EDGE) {
+	why = parse(skb, &h.w->packet);
+	if (why == INT_SKIP_NOT_TCP_UDP && !is_edge && is_icmp(&h.w->packet))
+		free_quote(skb, &h);
+	if (why || !bears(skb, h.w))
+		return TC_ACT_UNSPEC;
+	if (is_edge) {
 		if (!(port->flags & INT_PORT_DROP_FOREIGN))
-			return TC_ACT_UNSPEC; /* egress counts it */
+			return TC_ACT_UNSPEC; /* egress gives it a cover */
 		count_done(h.n, INT_DONE_FOREIGN_DROPPED);
 		return TC_ACT_SHOT;
 	}
@@ -238,16 +369,23 @@ int radar_int_egress(struct __sk_buff *skb)
 	h.now = bpf_ktime_get_ns();
 	h.in = skb->ingress_ifindex ? port_of(skb->ingress_ifindex) : NULL;
 	why = parse(skb, &h.w->packet);
-	if (!why && is_report(&h.w->packet))
+	if (why) {
+		if (why == INT_SKIP_NOT_TCP_UDP && may_quote_int(&h))
+			free_quote(skb, &h);
+		count_skip(h.n, why);
+		return TC_ACT_UNSPEC;
+	}
+	if (is_report(&h.w->packet))
 		why = INT_SKIP_REPORT;
-	if (!why && skb->gso_segs > 1)
+	if (!why && skb->gso_segs > 1) {
 		why = INT_SKIP_GSO;
+		if (is_marked(&h.w->packet) && is_from_outside(&h) && train_bears(skb))
+			return cover(skb, room_for_cover(&h));
+	}
 	if (!why && bears(skb, h.w)) {
-		if (!h.in || h.in->flags & INT_PORT_EDGE) {
-			count_skip(h.n, INT_SKIP_FOREIGN);
-			return TC_ACT_UNSPEC;
-		}
-		if (h.out->flags & INT_PORT_INSIDE)
+		if (is_from_outside(&h))
+			return cover(skb, room_for_cover(&h));
+		if (leads_inside(h.out))
 			return pass_on(skb, &h);
 		observe(skb, &h.w->report, h.in, h.out, h.w->found.instructions, h.now);
 		return take_out(skb, &h);

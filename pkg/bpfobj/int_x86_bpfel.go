@@ -40,6 +40,9 @@ const (
 	IntIntDoneINT_DONE_REPORT_LOST     IntIntDone = 9
 	IntIntDoneINT_DONE_FOREIGN_DROPPED IntIntDone = 10
 	IntIntDoneINT_DONE_NO_TIME         IntIntDone = 11
+	IntIntDoneINT_DONE_COVERED         IntIntDone = 12
+	IntIntDoneINT_DONE_UNCOVERED       IntIntDone = 13
+	IntIntDoneINT_DONE_QUOTE           IntIntDone = 14
 	IntIntDoneINT_DONES                IntIntDone = 32
 )
 
@@ -149,12 +152,27 @@ const (
 	IntIntSkipINT_SKIP_NO_ROOM        IntIntSkip = 23
 	IntIntSkipINT_SKIP_LONG           IntIntSkip = 24
 	IntIntSkipINT_SKIP_TCP_PORT       IntIntSkip = 25
+	IntIntSkipINT_SKIP_QUOTE          IntIntSkip = 26
 	IntIntSkipINT_SKIPS               IntIntSkip = 32
 )
 
 type IntWork struct {
 	_      structs.HostLayout
 	Packet struct {
+		_      structs.HostLayout
+		L3     uint32
+		L4     uint32
+		Data   uint32
+		IpLen  uint32
+		L4Len  uint32
+		Check  uint16
+		Dport  uint16
+		Proto  uint8
+		Dscp   uint8
+		V6     bool
+		Tagged bool
+	}
+	Quoted struct {
 		_      structs.HostLayout
 		L3     uint32
 		L4     uint32
@@ -192,6 +210,7 @@ type IntWork struct {
 		Sample       uint32
 	}
 	Block  [128]uint8
+	_      [4]byte
 	Report IntIntReport
 	Quote  [2048]uint8
 	Moved  [4096]uint8

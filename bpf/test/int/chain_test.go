@@ -281,6 +281,8 @@ func TestNode(t *testing.T) {
 		{"chain", testChain}, {"forms", testForms}, {"TCP", testTCP}, {"MTU", testMTU}, {"hops", testHops},
 		{"lease", testLease}, {"sample", testSample}, {"XD sample", testXDSample}, {"reports", testReports},
 		{"GSO", testGSO}, {"lies", testLies}, {"discard", testDiscard}, {"foreign", testForeign},
+		{"foreign outside", testForeignOutside}, {"foreign, no room", testForeignWithoutRoom}, {"foreign train", testForeignTrain},
+		{"quotes", testQuotes}, {"quotes of others", testQuotesOfOthers},
 		{"drop foreign", testDropForeign}, {"hosts", testHosts}, {"queue", testQueue}, {"P4", testP4},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.f(t, n) })

@@ -3,7 +3,9 @@
 package int
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"testing"
 
@@ -24,12 +26,101 @@ func foreignINT() []byte {
 
 func marked(ip []byte) { ip[1] = 0x17 << 2 }
 
-// testForeign: INT that comes from outside passes, and is not measured.
+// testForeign: INT that comes from outside passes under a cover: no node adds to it, none is told, and it is as it was
+// at h2.
 func testForeign(t *testing.T, n *nstest.Net) {
+	empty := foreignINT()[:16:16] // as a cover is
+	empty[1], empty[7] = 3, 0
+	for name, b := range map[string][]byte{"INT": foreignINT(), "a cover": append(empty, payload(20)...)} {
+		t.Run(name, func(t *testing.T) { checkForeign(t, n, b) })
+	}
+}
+
+func checkForeign(t *testing.T, n *nstest.Net, b []byte) {
+	t.Helper()
 	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
+	p := c.pass(c.frame(17, b, marked))
+	for i := 1; i <= 2; i++ {
+		if wrong := p[i].wrong(); wrong != "" || p[i].dscp != 0x17 {
+			t.Errorf("link %d: %s is wrong, DSCP %#x", i, wrong, p[i].dscp)
+		}
+		st := readStack(t, p[i].payload)
+		if len(st.hops) != 0 || st.first&0xff != 0 {
+			t.Errorf("link %d: % x", i, p[i].payload)
+		}
+		sameBytes(t, "INT of others", st.rest, b)
+	}
+	sameBut(t, p[3].ip, p[0].ip, 3)
+	wantCounts(t, c.r1, nil, map[string]uint64{"skip 11": 1, "done 12": 1})
+	wantCounts(t, c.r2, nil, map[string]uint64{"skip 11": 1})
+	wantCounts(t, c.r3, nil, map[string]uint64{"done 13": 1})
+	c.reports(0)
+}
+
+// testForeignOutside: what does not go inside stays as it is.
+func testForeignOutside(t *testing.T, n *nstest.Net) {
+	s := newShared(t)
+	r1 := s.attach(t, n, "r1", 1, map[string]uint32{"e0": edge, "e1": edge}, settings{entry: md(0xfc00, 8)})
+	c := &chain{Net: n, t: t, r1: r1, sent: newCapture(t, n, "r1", "e0"), link1: newCapture(t, n, "r2", "e0"), link2: newCapture(t, n, "r3", "e0"), got: newCapture(t, n, "h2", "e0")}
 	p := c.pass(c.frame(17, foreignINT(), marked))
 	sameBut(t, p[1].ip, p[0].ip, 1)
-	wantCounts(t, c.r1, nil, map[string]uint64{"skip 11": 1})
+	wantCounts(t, r1, nil, map[string]uint64{"skip 11": 1})
+}
+
+// testForeignWithoutRoom: what a cover has no room for is dropped, and counted. A lease matters not.
+func testForeignWithoutRoom(t *testing.T, n *nstest.Net) {
+	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
+	c.shared.lease(1)
+	p := c.pass(c.frame(17, append(foreignINT(), payload(1500-28-16-68)...), marked))
+	sameBut(t, p[3].ip, p[0].ip, 3)
+	before := c.r1.counts()
+	f := c.frame(17, append(foreignINT(), payload(1500-28-15-68)...), marked)
+	inNetns(t, c.Path("h1"), func() error { return nstest.SendFrame("e0", f) })
+	nstest.WaitFor(t, "the drop", func() bool { return c.r1.counts()["done 10"] == 1 })
+	wantCounts(t, c.r1, before, map[string]uint64{"skip 11": 1, "skip 13": 1, "done 10": 1})
+}
+
+// testForeignTrain: a train of which one segment will be INT is dropped. Others pass, though they bear the mark.
+func testForeignTrain(t *testing.T, n *nstest.Net) {
+	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
+	const each = 200
+	for _, at := range []int{-1, 0, 2, 39} {
+		b := bytes.Repeat([]byte{0xaa}, 40*each-7)
+		if at >= 0 {
+			copy(b[at*each:], foreignINT())
+		}
+		before := c.r1.counts()
+		c.train(b, each)
+		if at < 0 {
+			nstest.WaitFor(t, "the train", func() bool { return c.r3.counts()["skip 21"] == 1 })
+			continue
+		}
+		nstest.WaitFor(t, "the drop", func() bool { return moved(c.r1, before)["done 10"] == 1 })
+	}
+}
+
+// train sends a train of datagrams, which bear the mark, from h1.
+func (c *chain) train(b []byte, each int) {
+	c.t.Helper()
+	inNetns(c.t, c.Path("h1"), func() error {
+		s, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.IPv4(10, 0, 3, 2), Port: 5000})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		raw, err := s.SyscallConn()
+		if err != nil {
+			return err
+		}
+		_ = raw.Control(func(fd uintptr) {
+			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TOS, 0x17<<2),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, each))
+		})
+		if err == nil {
+			_, err = s.Write(b)
+		}
+		return err
+	})
 }
 
 // testLies: a header inside the domain that contradicts itself, its mark or the packet is not

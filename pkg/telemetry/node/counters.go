@@ -43,6 +43,7 @@ var Skipped = [...]Meaning{
 	bpfobj.IntIntSkipINT_SKIP_NO_ROOM:        {"no_room", "the kernel could not make it longer or shorter"},
 	bpfobj.IntIntSkipINT_SKIP_LONG:           {"long", "it has more bytes than can be moved"},
 	bpfobj.IntIntSkipINT_SKIP_TCP_PORT:       {"tcp_port", "TCP, which a port cannot mark"},
+	bpfobj.IntIntSkipINT_SKIP_QUOTE:          {"quote", "an ICMP error that quotes too little of a packet with INT to take INT out"},
 }
 
 // Done says what a node did: by bpfobj.IntIntDone.
@@ -57,8 +58,11 @@ var Done = [...]Meaning{
 	bpfobj.IntIntDoneINT_DONE_SENT:            {"reports", "reports handed to the agent"},
 	bpfobj.IntIntDoneINT_DONE_NO_COLLECTOR:    {"no_collector", "reports that nobody wanted"},
 	bpfobj.IntIntDoneINT_DONE_REPORT_LOST:     {"reports_lost", "reports that the agent did not take in time"},
-	bpfobj.IntIntDoneINT_DONE_FOREIGN_DROPPED: {"foreign_dropped", "packets that came from outside with INT, and were dropped (‹foreign› drop)"},
+	bpfobj.IntIntDoneINT_DONE_FOREIGN_DROPPED: {"foreign_dropped", "packets that came from outside with INT, and were dropped (‹foreign› drop, or no room for a cover)"},
 	bpfobj.IntIntDoneINT_DONE_NO_TIME:         {"no_time", "hops without a latency: when the packet came in is not known"},
+	bpfobj.IntIntDoneINT_DONE_COVERED:         {"covered", "packets that came from outside with INT, and got a cover: no node adds to it"},
+	bpfobj.IntIntDoneINT_DONE_UNCOVERED:       {"uncovered", "packets from which it took the cover"},
+	bpfobj.IntIntDoneINT_DONE_QUOTE:           {"quotes", "ICMP errors from whose quote it took INT"},
 }
 
 // Counters are those of one node, of all CPUs together.
