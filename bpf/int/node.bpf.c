@@ -209,6 +209,9 @@ static __always_inline int take_out(struct __sk_buff *skb, const struct hop *h)
 	__u8 flags = INT_REPORT_FLOW;
 	enum int_skip why;
 
+	/* For the node itself, by a port behind which no INT node is: who made it is not known. */
+	if (h->in == h->out && h->in->flags & INT_PORT_SINK)
+		flags = 0;
 	if (!covered) {
 		quote(skb, h->w, p, f->bytes);
 		if (congested(h->out, h->w->report.queue, h->now))

@@ -138,6 +138,7 @@ type status struct {
 		Ports []struct {
 			Name, Role string
 			Gone       bool
+			Closed     string
 		}
 		Did, Skipped []struct {
 			Name  string

@@ -34,7 +34,10 @@ Each call gives one role to the ports and nodes that it names. Calls add up.
                       metadata as they leave
   transit NODE        the same for all its ports that are up and have no other role
   source NODE         the node itself is the host: its own packets get INT
-  sink NODE           the node itself is the host: INT is taken from packets for it
+  sink NODE           the node itself is the host: INT is taken from packets for it (as with source)
+
+A transit port behind which somebody is no INT node, as far as this machine shows, takes INT off
+and gives none, until all are: hosts never get packets with INT.
 
 NODE is the name of a node that is attached, by this command or by "radar attach", or what
 "radar attach" takes: docker:NAME, netns:NAME, pid:N, with "name=" in front for another name.
@@ -123,7 +126,7 @@ func (f *attachOptions) register(cmd *cobra.Command) {
 	flags.Uint32Var(&f.congestedAt, "congested-at", 0, "report packets that find so many others in the ports' queues; 0: none")
 	flags.IntVar(&f.mtu, "mtu", 0, "longest IP packet that may leave the ports, in bytes (default: the interface's MTU)")
 	flags.BoolVar(&f.noGSO, "no-gso", false, "switch segmentation and checksum offloads off at the ports, so that there are no trains of packets")
-	flags.StringVar(&f.foreign, "foreign", "pass", "what becomes of packets that come with INT from outside: pass or drop")
+	flags.StringVar(&f.foreign, "foreign", "pass", "what becomes of packets that come with INT from outside: pass (under a cover, so that no node adds to it) or drop")
 	flags.DurationVar(&f.lease, "lease", d.Lease, "sources stop this long after the agent's end; 0: never")
 	flags.StringVar(&f.via, "via", "", "NODE that reports are sent from (default: the namespace of this command)")
 	flags.StringVar(&f.hook, "hook", loader.HookAuto, "how programs are attached: auto, tcx or clsact")

@@ -48,6 +48,7 @@ type portView struct {
 	MTU         int      `json:"mtu,omitempty"`     // that was chosen
 	CongestedAt uint32   `json:"congested_at,omitempty"`
 	Gone        bool     `json:"gone,omitempty"`
+	Closed      string   `json:"closed,omitempty"`       // what is behind it, and no INT node
 	OffloadsOff []string `json:"offloads_off,omitempty"` // NODE/PORT where they are
 }
 
@@ -85,8 +86,8 @@ func nodeViews(d *node.Domain) []nodeView {
 		n := &d.Nodes[i]
 		v := nodeView{Name: n.Name, ID: n.ID, Spec: n.Spec, Gone: n.IsGone(), Does: does(n), Watchlist: entryViews(n.Entries)}
 		for _, p := range n.Ports {
-			port := portView{Name: p.Name, Ifindex: p.Ifindex, Role: p.Flags.Words(), MTU: p.MTU, CongestedAt: p.CongestedAt, Gone: p.Gone}
-			if p.Flags&(node.Source|node.Sink) != 0 {
+			port := portView{Name: p.Name, Ifindex: p.Ifindex, Role: p.Flags.Words(), MTU: p.MTU, CongestedAt: p.CongestedAt, Gone: p.Gone, Closed: p.Closed}
+			if p.Now()&(node.Source|node.Sink) != 0 {
 				port.Foreign = "pass"
 				if p.Flags&node.DropForeign != 0 {
 					port.Foreign = "drop"
@@ -111,7 +112,7 @@ func does(n *node.Node) (list []string) {
 	ports := func(f node.Flags) string {
 		var names []string
 		for _, p := range n.Ports {
-			if p.Flags&f != 0 {
+			if p.Now()&f != 0 {
 				names = append(names, p.Name)
 			}
 		}
@@ -130,7 +131,7 @@ func does(n *node.Node) (list []string) {
 	if out := ports(node.Source | node.Sink); out != "" && inside != "" {
 		list = append(list, "takes INT from what leaves by "+out)
 	}
-	if n.Sink {
+	if n.IsEnd() {
 		list = append(list, "takes INT from what is for itself")
 	}
 	if len(list) == 0 {
@@ -200,6 +201,9 @@ func (p *portView) note(n *nodeView) string {
 		notes = append(notes, "the node is gone")
 	case p.Gone:
 		notes = append(notes, "the interface is gone")
+	}
+	if p.Closed != "" {
+		notes = append(notes, "takes INT off: "+p.Closed+" is no INT node")
 	}
 	if p.Foreign == "drop" {
 		notes = append(notes, "drops foreign INT")

@@ -97,16 +97,23 @@ func apply(was, d *Domain, reload map[uint32]bool, links map[uint32][]Interface)
 		}
 	}
 	a.most, _ = d.narrowest(links)
+	if err := a.findPorts(); err != nil {
+		return nil, err
+	}
 	// Nodes that mark come last: what they give to packets, others take off by then.
 	order := make([]*Node, len(d.Nodes))
 	for i := range d.Nodes {
 		order[i] = &d.Nodes[i]
 	}
 	slices.SortStableFunc(order, func(x, y *Node) int { return int(number(x.Marks())) - int(number(y.Marks())) })
+	d.lookBehind(newEnds(links))
 	for _, n := range order {
 		if err := a.node(n); err != nil {
 			return a.warnings, err
 		}
+	}
+	if err := a.open(); err != nil {
+		return a.warnings, err
 	}
 	if was != nil {
 		err = a.remove(was)
@@ -148,19 +155,62 @@ func named15(spec *ebpf.CollectionSpec, name string) *ebpf.MapSpec {
 	return m
 }
 
-// node makes one node what the description says. A namespace that is gone has taken its programs with it.
+// findPorts looks for the ports of all nodes.
+func (a *applier) findPorts() error {
+	for i := range a.d.Nodes {
+		n := &a.d.Nodes[i]
+		list, err := a.interfaces(n)
+		if gone(err) { // it has taken its programs with it
+			for k := range n.Ports {
+				n.Ports[k].Gone = true
+			}
+			continue
+		}
+		if err == nil {
+			a.find(n, list)
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// open writes the roles of ports as they are to be: all programs are there, and take what others send.
+func (a *applier) open() error {
+	for i := range a.d.Nodes {
+		n := &a.d.Nodes[i]
+		list, err := a.interfaces(n)
+		if gone(err) {
+			continue
+		}
+		m, err := openMap(nodePin(a.d.Name, bpfobj.IntMapPorts, n.Index))
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			continue
+		}
+		t, err := openTable(m)
+		m.Close()
+		if err != nil {
+			return err
+		}
+		a.fill(t, n, list)
+		t.close()
+	}
+	return nil
+}
+
+// node makes one node what the description says.
 func (a *applier) node(n *Node) error {
 	list, err := a.interfaces(n)
 	if gone(err) {
-		for i := range n.Ports {
-			n.Ports[i].Gone = true
-		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	a.find(n, list)
 	mask, err := maskFor(n, list)
 	if err != nil {
 		return err
@@ -183,19 +233,16 @@ func (a *applier) node(n *Node) error {
 		return err
 	}
 	defer t.close()
+	// Sources that mark go on: neither an agent that looks whether all is right, nor new programs in place of old ones
+	// cost a packet its INT. New sources wait until all programs are there, and so do ports that lead inside.
+	t.prepare(n, list, a.most, had)
 	wanted, err := a.lacks(n)
+	if err == nil && wanted {
+		err = a.attach(n, maps)
+	}
 	if err != nil {
 		return err
 	}
-	// Sources that mark go on: neither an agent that looks whether all is right, nor new programs in place of old ones
-	// cost a packet its INT. New sources wait until all of the node's programs are there.
-	t.fill(n, list, Source, a.most, had)
-	if wanted {
-		if err := a.attach(n, maps); err != nil {
-			return err
-		}
-	}
-	a.fill(t, n, list)
 	return nil
 }
 
@@ -295,7 +342,7 @@ func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
 
 // fill writes the node's table of ports.
 func (a *applier) fill(t *table, n *Node, list []Interface) {
-	for _, name := range t.fill(n, list, 0, a.most, nil) {
+	for _, name := range t.fill(n, list, a.most) {
 		a.warnings = append(a.warnings, fmt.Sprintf("%s/%s stands on ports of different roles, or of none: what the node routes from there is counted as without a role", n.Name, name))
 	}
 }

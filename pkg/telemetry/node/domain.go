@@ -82,8 +82,8 @@ type Node struct {
 	Index  uint32 `json:"index"` // in this domain; no other node gets it later
 	ID     uint32 `json:"id"`    // in INT
 	Source bool   `json:"source,omitempty"`
-	// Sink: INT is taken from packets for the node itself. Source: its own packets get INT. All ports that
-	// have no other role lead inside then.
+	// Source: its own packets get INT. With either, INT is taken from packets for the node itself, and all ports that have
+	// no other role lead inside.
 	Sink  bool   `json:"sink,omitempty"`
 	Mask  uint32 `json:"mask"` // of the numbers of interfaces, in the map of ports
 	Ports []Port `json:"ports"`
@@ -116,6 +116,9 @@ type Port struct {
 	NoGSO       bool   `json:"no_gso,omitempty"`
 	OwnQdisc    bool   `json:"own_qdisc,omitempty"` // the clsact qdisc is ours
 	Gone        bool   `json:"gone,omitempty"`      // its interface is not there
+	// Closed names an interface behind a port that was to lead inside, and is no INT node's: the port is an edge.
+	Closed string `json:"closed,omitempty"`
+	Unseen bool   `json:"unseen,omitempty"` // what is behind it cannot be seen from here
 	// Switched are the offloads that were on and are off for NoGSO.
 	Switched []Switched `json:"switched,omitempty"`
 }
@@ -195,11 +198,16 @@ func (n *Node) Has(f Flags) bool {
 	return slices.ContainsFunc(n.Ports, func(p Port) bool { return p.Flags&f != 0 })
 }
 
+// IsEnd reports whether the node itself is a host of the domain.
+func (n *Node) IsEnd() bool { return n.Source || n.Sink }
+
 // Marks reports whether packets can get INT at the node, and leave it with INT.
 func (n *Node) Marks() bool { return (n.Source || n.Has(Source)) && n.Has(Inside) }
 
 // TakesOff reports whether the node takes INT from packets, somewhere.
-func (n *Node) TakesOff() bool { return n.Sink || n.Has(edge) }
+func (n *Node) TakesOff() bool {
+	return n.IsEnd() || slices.ContainsFunc(n.Ports, func(p Port) bool { return p.Now()&edge != 0 })
+}
 
 func (d *Domain) clone() *Domain {
 	c := *d

@@ -99,7 +99,7 @@ func through(n *Node, list []Interface) (roles map[int]Flags, mixed []string) {
 	roles = make(map[int]Flags)
 	for i := range n.Ports {
 		if p := &n.Ports[i]; !p.Gone {
-			roles[p.Ifindex] = p.Flags
+			roles[p.Ifindex] = p.Now()
 		}
 	}
 	for range list { // what stands on what else stands on a port: at most so deep

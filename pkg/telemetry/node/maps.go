@@ -217,13 +217,30 @@ func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntIntPort {
 	return e
 }
 
-// fill writes what the node's ports are, without the flags that are hidden: those that a port had stay. mixed: see
-// through.
-func (t *table) fill(n *Node, list []Interface, hidden Flags, most int, had map[int]Flags) (mixed []string) {
+// fill writes what the node's ports are. mixed: see through.
+func (t *table) fill(n *Node, list []Interface, most int) (mixed []string) {
+	return t.write(n, list, most, func(_ int, f Flags) Flags { return f })
+}
+
+// prepare writes what the node's ports are while programs of others are not all there. Sources do not mark yet, unless
+// they did. Ports to the inside that open or close take INT from others, and send none.
+func (t *table) prepare(n *Node, list []Interface, most int, had map[int]Flags) {
+	isOpen := func(f Flags) bool { return f&(Inside|edge) == Inside }
+	t.write(n, list, most, func(index int, f Flags) Flags {
+		was := had[index]
+		f &^= Source &^ was
+		if isOpen(f) != isOpen(was) {
+			f = f&^DropForeign | Inside | Sink
+		}
+		return f
+	})
+}
+
+func (t *table) write(n *Node, list []Interface, most int, as func(ifindex int, f Flags) Flags) (mixed []string) {
 	roles, mixed := through(n, list)
 	for index, flags := range roles {
 		if i := numbered(list, index); i != nil {
-			e := entryOf(n, i, flags&^(hidden&^had[index]), most)
+			e := entryOf(n, i, as(index, flags), most)
 			t.set(index, &e)
 		}
 	}

@@ -5,12 +5,7 @@ package node
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/offload"
 )
 
@@ -80,31 +75,11 @@ func otherEnd(p Place, it *Interface) (Switched, bool) {
 	if it.Peer.NSID < 0 {
 		return nameOf(p, it.Peer.Ifindex)
 	}
-	ns, err := p.Open()
-	if err != nil {
+	other, ok := placeNumbered(p, it.Peer.NSID)
+	if !ok {
 		return Switched{}, false
 	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return Switched{}, false
-	}
-	defer handle.Close()
-	for _, pattern := range host.NetnsPaths {
-		paths, _ := filepath.Glob(pattern) // the patterns are well formed
-		for _, path := range paths {
-			other, inum, err := host.OpenNetns(path)
-			if err != nil {
-				continue
-			}
-			id, err := handle.GetNetNsIdByFd(int(other))
-			other.Close()
-			if err == nil && id == it.Peer.NSID {
-				return nameOf(Place{Name: filepath.Base(path), Spec: "netns:" + path, Path: path, Inum: inum}, it.Peer.Ifindex)
-			}
-		}
-	}
-	return Switched{}, false
+	return nameOf(other, it.Peer.Ifindex)
 }
 
 func nameOf(p Place, ifindex int) (Switched, bool) {

@@ -212,7 +212,7 @@ func (m *merger) whole(n *Node, list []Interface) error {
 // finish gives a port the settings of the request, and what follows from its node.
 func (m *merger) finish(n *Node, p *Port) {
 	s := &m.set
-	if s.DropForeign != nil && p.Flags&edge != 0 {
+	if s.DropForeign != nil {
 		p.Flags &^= DropForeign
 		if *s.DropForeign {
 			p.Flags |= DropForeign
@@ -228,7 +228,7 @@ func (m *merger) finish(n *Node, p *Port) {
 		p.NoGSO = *s.NoGSO
 	}
 	for i := range n.Ports {
-		if q := &n.Ports[i]; n.Sink && q.Flags&Inside != 0 {
+		if q := &n.Ports[i]; n.IsEnd() && q.Flags&Inside != 0 {
 			q.Flags |= Host
 		}
 	}
@@ -337,6 +337,7 @@ func (d *Domain) Notes() (notes []string) {
 	if d.Options.Mark.Mask == 0 {
 		addf("packets are marked by a port of UDP: TCP gets a UDP header in front, which networks see as UDP (‹mark› dscp=0x17 leaves it TCP)")
 	}
+	notes = append(notes, d.endNotes()...)
 	if text := d.Narrow(); text != "" {
 		notes = append(notes, text)
 	}

@@ -55,6 +55,7 @@ func TestRoles(t *testing.T) {
 		"one by one":       {{Sink, "e0", "e0:sink"}, {Source, "e0", "e0:source and sink"}, {Inside, "e3", "e0:source and sink e3:transit"}},
 		"edge after whole": {{Inside, "-", "e0:transit? e1:transit? e2:transit?"}, {Sink, "e1", "e0:transit? e1:sink e2:transit?"}},
 		"a host":           {{Sink, "-", "e0:transit?! e1:transit?! e2:transit?!"}, {Source, "-", "e0:transit?! e1:transit?! e2:transit?!"}},
+		"a source":         {{Source, "-", "e0:transit?! e1:transit?! e2:transit?!"}},
 		"host, then port":  {{Inside, "e0", "e0:transit"}, {Sink, "-", "e0:transit! e1:transit?! e2:transit?!"}},
 		"both":             {{Source, "e0", "e0:source"}, {Inside, "e0", "is source already"}},
 		"both, reverse":    {{Inside, "e0", "e0:transit"}, {Sink, "e0", "is transit already"}},

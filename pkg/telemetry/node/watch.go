@@ -15,6 +15,7 @@ import (
 type Watcher struct {
 	tables map[uint32]*table // by index of nodes
 	sent   map[sender]sent
+	places map[space]Place
 }
 
 type sender struct {
@@ -28,7 +29,9 @@ type sent struct {
 }
 
 // NewWatcher makes one. The caller closes it.
-func NewWatcher() *Watcher { return &Watcher{make(map[uint32]*table), make(map[sender]sent)} }
+func NewWatcher() *Watcher {
+	return &Watcher{make(map[uint32]*table), make(map[sender]sent), make(map[space]Place)}
+}
 
 // Close lets go of what it has open.
 func (w *Watcher) Close() {
@@ -62,6 +65,9 @@ func (w *Watcher) Look(d *Domain) (changed bool, err error) {
 		default:
 			links[n.Inum] = list
 		}
+	}
+	if d.clone().lookBehind(&ends{links, w.places}) {
+		changed = true
 	}
 	most, _ := d.narrowest(links)
 	for i := range d.Nodes {

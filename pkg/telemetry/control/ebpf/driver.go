@@ -41,7 +41,7 @@ type options struct {
 
 // Options are the names of those that devices have, and what they are for.
 var Options = map[string]string{
-	"foreign":      "pass or drop: packets that come from outside with INT",
+	"foreign":      "pass (under a cover) or drop: packets that come from outside with INT",
 	"no_gso":       "true: segmentation and checksum offloads are off at the ports",
 	"congested_at": "packets that find so many others in a queue are reported",
 }
