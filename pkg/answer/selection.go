@@ -51,10 +51,15 @@ func Select(spec filter.Spec) (*Selection, error) {
 // says what is wrong with the text, or what records cannot tell.
 func (s *Selection) Narrow(text string) error {
 	e, err := filter.Compile(text)
-	if err == nil {
-		err = e.CheckRecords()
-	}
 	if err != nil {
+		return err
+	}
+	return s.NarrowBy(e)
+}
+
+// NarrowBy is Narrow by a compiled expression.
+func (s *Selection) NarrowBy(e *filter.Expr) error {
+	if err := e.CheckRecords(); err != nil {
 		return err
 	}
 	s.expr, s.filtered = e, true

@@ -8,15 +8,21 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/host"
 )
 
 // places are a limited number of things that clients hold: connections, or answers that are
 // being written. A limit alone would let one client hold all of them. When all are taken, who
 // comes next takes the place of somebody else: of the client that holds most the oldest place.
+// A client that has as many names as there are places would hold one under each: the youngest
+// places are a reserve, and who has none gets the oldest of these.
 type places struct {
-	most int
+	most    int
+	reserve int
 	// patience is how old a place must be, until one is taken for somebody who would then hold
 	// as many. Who holds fewer need not wait.
 	patience time.Duration
@@ -29,22 +35,22 @@ type places struct {
 // place is one of them.
 type place struct {
 	of     *places
-	client netip.Addr
+	client Client
 	since  time.Time
 	end    func() // ends what holds the place, and does not wait for it
 	kept   int    // while it is not 0 nobody can take it
 }
 
-func newPlaces(most int, patience time.Duration) *places {
-	return &places{most: most, patience: patience, held: make(map[*place]struct{})}
+func newPlaces(most, reserve int, patience time.Duration) *places {
+	return &places{most: most, reserve: reserve, patience: patience, held: make(map[*place]struct{})}
 }
 
 // take gives the client a place; nil: there is none. The caller leaves it.
-func (p *places) take(client netip.Addr, end func()) *place {
+func (p *places) take(c Client, end func()) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.held) >= p.most {
-		other := p.choose(client)
+		other := p.choose(c)
 		if other == nil {
 			p.denied++
 			return nil
@@ -53,19 +59,19 @@ func (p *places) take(client netip.Addr, end func()) *place {
 		delete(p.held, other)
 		other.end()
 	}
-	l := &place{of: p, client: client, since: time.Now(), end: end}
+	l := &place{of: p, client: c, since: time.Now(), end: end}
 	p.held[l] = struct{}{}
 	return l
 }
 
 // choose is whose place the client gets, nil: nobody's.
-func (p *places) choose(client netip.Addr) (chosen *place) {
-	count := map[netip.Addr]int{client: 1}
+func (p *places) choose(c Client) (chosen *place) {
+	count := map[Client]int{c: 1}
 	for l := range p.held {
 		count[l.client]++
 	}
 	for l := range p.held {
-		if l.kept > 0 || count[l.client] <= count[client] && time.Since(l.since) < p.patience {
+		if l.kept > 0 || count[l.client] <= count[c] && time.Since(l.since) < p.patience {
 			continue
 		}
 		if chosen == nil || count[l.client] > count[chosen.client] ||
@@ -73,7 +79,25 @@ func (p *places) choose(client netip.Addr) (chosen *place) {
 			chosen = l
 		}
 	}
+	if chosen == nil && count[c] == 1 {
+		return p.reserved()
+	}
 	return chosen
+}
+
+// reserved is the oldest of the youngest places.
+func (p *places) reserved() *place {
+	var list []*place
+	for l := range p.held {
+		if l.kept == 0 {
+			list = append(list, l)
+		}
+	}
+	if p.reserve == 0 || len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b *place) int { return b.since.Compare(a.since) })
+	return list[min(p.reserve, len(list))-1]
 }
 
 // leave gives the place back.
@@ -101,13 +125,36 @@ func (p *places) counts() (cut, denied uint64) {
 	return p.cut, p.denied
 }
 
-// clientOf is who an address counts as: IPv6 hosts have a whole /64.
-func clientOf(address net.Addr) netip.Addr {
-	tcp, ok := address.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
+// Client is who holds places: a user of this machine, whichever of its addresses he takes, or another host.
+type Client struct {
+	host netip.Addr // zero: this machine
+	user int64      // of this machine; unknownUser: the kernel does not tell
+}
+
+// unknownUser are all users of this machine of whom nothing is known: together they are one client.
+const unknownUser = -1
+
+// clientOf is who has the other end of a connection. Other hosts have a whole /64 of IPv6 each.
+func clientOf(c net.Conn) Client {
+	from, ok := c.RemoteAddr().(*net.TCPAddr)
+	to, is := c.LocalAddr().(*net.TCPAddr)
+	if !ok || !is {
+		return Client{}
 	}
-	a := tcp.AddrPort().Addr().Unmap()
+	remote, local := from.AddrPort(), to.AddrPort()
+	a := remote.Addr().Unmap()
+	if a == local.Addr().Unmap() || host.IsOwn(a) {
+		uid, err := host.OwnerOf(remote, local)
+		if err != nil {
+			return Client{user: unknownUser}
+		}
+		return Client{user: int64(uid)}
+	}
+	return Client{host: hostOf(a)}
+}
+
+// hostOf is whom an address of another host counts for.
+func hostOf(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		if prefix, err := a.WithZone("").Prefix(64); err == nil {
 			return prefix.Addr()
@@ -136,7 +183,7 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if at := l.places.take(clientOf(conn.RemoteAddr()), func() { conn.Close() }); at != nil {
+		if at := l.places.take(clientOf(conn), func() { conn.Close() }); at != nil {
 			return &heldConn{Conn: conn, place: at}, nil
 		}
 		conn.Close()
@@ -150,6 +197,14 @@ func (c *heldConn) Close() error {
 }
 
 type connKey struct{}
+
+// ClientOf is who has sent the request of a context.
+func ClientOf(ctx context.Context) Client {
+	if conn, ok := plain(ctx.Value(connKey{})).(*heldConn); ok {
+		return conn.place.client
+	}
+	return Client{user: unknownUser}
+}
 
 // withConn is the server's ConnContext: handlers find their connection.
 func withConn(ctx context.Context, c net.Conn) context.Context {

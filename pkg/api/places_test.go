@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,36 +26,38 @@ import (
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
-// dial connects from an address of the loopback.
-func dial(t *testing.T, from, url string) net.Conn {
+// Users of the machine, as whom tests ask. None need have an account.
+const (
+	root   = 0
+	mallet = 4242
+)
+
+var sources atomic.Uint32
+
+// dial connects as a user, from another address of the loopback each time.
+func dial(t *testing.T, user int, url string) net.Conn {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: nstest.Patience}
-	conn, err := d.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
+	n := sources.Add(1)
+	return nstest.DialAs(t, user, fmt.Sprintf("127.0.%d.%d", n>>8&0xff, n&0xff), strings.TrimPrefix(url, "http://"))
 }
 
-// fetch asks from an address of the loopback, with a connection of its own. An answer that the
+// fetch asks as a user, with a connection of its own. An answer that the
 // server has cut, since a busy machine took too long for it, is asked for again.
-func fetch(t *testing.T, from, url string) (code int, text string) {
+func fetch(t *testing.T, user int, url string) (code int, text string) {
 	t.Helper()
 	nstest.WaitFor(t, "an answer", func() (whole bool) {
-		code, text, whole = fetchOnce(t, from, url)
+		code, text, whole = fetchOnce(t, user, url)
 		return whole
 	})
 	return code, text
 }
 
-func fetchOnce(t *testing.T, from, url string) (code int, text string, whole bool) {
+func fetchOnce(t *testing.T, user int, url string) (code int, text string, whole bool) {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	client := http.Client{Timeout: nstest.Patience, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return d.DialContext(ctx, network, address)
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return dial(t, user, url[:strings.LastIndex(url, "/")]), nil
 		},
 	}}
 	response, err := client.Get(url)
@@ -83,12 +87,12 @@ func TestIdleConnections(t *testing.T) {
 	w := sinktest.NewWorld(t, s).Start(0)
 	events := listen(t, address+"/events", "")
 	for i := range 2 * mostConnections {
-		conn := dial(t, "127.0.0.1", address)
+		conn := dial(t, mallet, address)
 		if i%2 == 0 {
 			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
 		}
 	}
-	if code, text := fetch(t, "127.0.0.1", address+"/"); code != http.StatusOK {
+	if code, text := fetch(t, mallet, address+"/"); code != http.StatusOK {
 		t.Errorf("code %d, %s", code, text)
 	}
 	// On a busy machine the server ends some connections by itself before all are there.
@@ -120,24 +124,24 @@ func TestSlowReaders(t *testing.T) {
 	s, address := newServer(t, &l)
 	w := sinktest.NewWorld(t, s)
 	w.Fan.Start(large{w}, 0)
-	stall := func(from string) {
+	stall := func(user int) {
 		before, _ := s.server.seats.counts()
 		for i := range mostAnswers {
-			fmt.Fprint(dial(t, from, address), "GET /values HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			fmt.Fprint(dial(t, user, address), "GET /values HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			nstest.WaitFor(t, "the request to be answered", func() bool {
 				cut, _ := s.server.seats.counts()
 				return cut > before || s.server.seats.taken() == i+1
 			})
 		}
 	}
-	stall("127.0.0.2")
+	stall(mallet)
 	for range 2 { // each takes a place, and gives it back
-		if code, text := fetch(t, "127.0.0.1", address+"/values"); code != http.StatusOK || strings.Count(text, "\n") != 100_000 {
+		if code, text := fetch(t, root, address+"/values"); code != http.StatusOK || strings.Count(text, "\n") != 100_000 {
 			t.Fatalf("another client: code %d, %d lines", code, strings.Count(text, "\n"))
 		}
 	}
 	nstest.WaitFor(t, "an answer for the same client", func() bool {
-		code, text := fetch(t, "127.0.0.2", address+"/values")
+		code, text := fetch(t, mallet, address+"/values")
 		if code != http.StatusOK && code != http.StatusServiceUnavailable {
 			t.Fatalf("code %d, %.100s", code, text)
 		}
@@ -155,10 +159,10 @@ func TestListenersOfOneClient(t *testing.T) {
 	s, address := newServer(t, &l)
 	w := sinktest.NewWorld(t, s).Start(0)
 	for range mostListeners {
-		fmt.Fprint(dial(t, "127.0.0.2", address), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		fmt.Fprint(dial(t, mallet, address), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
 	nstest.WaitFor(t, "all to listen", func() bool { now, _, _ := s.hub.Counts(); return now == mostListeners })
-	if code, _ := fetch(t, "127.0.0.2", address+"/events"); code != http.StatusServiceUnavailable {
+	if code, _ := fetch(t, mallet, address+"/events"); code != http.StatusServiceUnavailable {
 		t.Errorf("one more of the same client: code %d", code)
 	}
 	events := listen(t, address+"/events", "")
@@ -251,13 +255,40 @@ func TestFace(t *testing.T) {
 	}
 }
 
-func TestClientOf(t *testing.T) {
+func TestHostOf(t *testing.T) {
 	t.Parallel()
-	for a, b := range map[string]string{
-		"192.0.2.1:1": "192.0.2.1", "[::ffff:192.0.2.1]:1": "192.0.2.1", "[2001:db8:1:2:3::4]:1": "2001:db8:1:2::", "[fe80::1%lo]:1": "fe80::",
-	} {
-		if got := clientOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a))); got.String() != b {
+	for a, b := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1:2:3::4": "2001:db8:1:2::", "fe80::1%lo": "fe80::"} {
+		if got := hostOf(netip.MustParseAddr(a)); got.String() != b {
 			t.Errorf("%s is %v, want %s", a, got, b)
+		}
+	}
+}
+
+// TestReserve: clients that hold one place each lock nobody out who has none, and those who came first keep theirs.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(16, 2, math.MaxInt64)
+	ended := make(map[int64]bool)
+	take := func(user int64) bool { return p.take(Client{user: user}, func() { ended[user] = true }) != nil }
+	for user := range int64(16) {
+		if !take(user) {
+			t.Fatalf("client %d gets no place", user)
+		}
+	}
+	if take(3) || len(ended) > 0 {
+		t.Errorf("who has a place gets another one: %v", ended)
+	}
+	for user := int64(100); user < 200; user++ {
+		if !take(user) || ended[user] || len(p.held) != 16 {
+			t.Fatalf("client %d gets no place: %v", user, ended)
+		}
+		if user > 100 && ended[user-1] {
+			t.Errorf("client %d has lost its place at once", user-1)
+		}
+	}
+	for user := range int64(14) {
+		if ended[user] {
+			t.Errorf("client %d, who came early, has lost its place", user)
 		}
 	}
 }

@@ -88,14 +88,15 @@ func Listen(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serve HTTP: %w", err)
 	}
+	listeners := cmp.Or(c.Listeners, mostListeners)
 	s := &Server{
 		mux: http.NewServeMux(), log: c.Log, face: c.Face, otherName: c.OtherName, beat: heartbeat, names: hostNames(c.Names, address),
 		address: listener.Addr().(*net.TCPAddr).AddrPort(),
 		// A connection on which no answer is under way can always be taken, so that there is room
 		// for one that asks something.
-		conns:   newPlaces(max(mostConnections, 4*c.Listeners), 0),
-		readers: newPlaces(cmp.Or(c.Listeners, mostListeners), math.MaxInt64),
-		seats:   newPlaces(mostAnswers, answerPatience),
+		conns:   newPlaces(max(mostConnections, 4*c.Listeners), 0, 0),
+		readers: newPlaces(listeners, max(1, listeners/8), math.MaxInt64),
+		seats:   newPlaces(mostAnswers, 0, answerPatience),
 	}
 	s.listener = &fairListener{listener, s.conns}
 	if c.TLS != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -30,6 +31,7 @@ type Options struct {
 	Selection *answer.Selection
 	Rate      int  // of packets, a second
 	Losses    bool // lost packets are events of their own
+	Client    api.Client
 }
 
 // Feeds are those of all domains.
@@ -88,7 +90,7 @@ func (f *Feed) join(o Options) (*Stream, error) {
 	key := streamKey(o)
 	s := f.streams[key]
 	if s == nil {
-		if len(f.streams) >= mostStreams && !f.dropIdle(0) {
+		if len(f.streams) >= mostStreams && !f.dropIdle(0) && !f.dropOf(o.Client) {
 			return nil, ErrTooMany
 		}
 		s = newStream(f.of.origin, key, o, time.Now())
@@ -115,6 +117,28 @@ func (f *Feed) dropIdle(than time.Duration) (dropped bool) {
 		}
 	}
 	return dropped
+}
+
+// dropOf ends a stream of the client that has made most of them, if that is more than c would have. Else one client
+// could ask for all the streams that there may be.
+func (f *Feed) dropOf(c api.Client) bool {
+	count := map[api.Client]int{c: 1}
+	for _, s := range f.streams {
+		count[s.client]++
+	}
+	var key string
+	most := count[c]
+	for k, s := range f.streams {
+		if count[s.client] > most {
+			key, most = k, count[s.client]
+		}
+	}
+	if key == "" {
+		return false
+	}
+	f.streams[key].Hub.Close()
+	delete(f.streams, key)
+	return true
 }
 
 // current are the streams now. Nobody is there to listen: the feed has ended.

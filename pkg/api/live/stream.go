@@ -43,12 +43,13 @@ type Stream struct {
 
 	// The Feed's, under its lock.
 	key       string
+	client    api.Client // who asked for it first
 	listeners int
 	idle      time.Time // since when there is none
 }
 
 func newStream(origin, key string, o Options, now time.Time) *Stream {
-	s := &Stream{key: key, Hub: api.NewHub(origin, streamEvents), selection: o.Selection, packets: newSampler(o.Rate, now)}
+	s := &Stream{key: key, client: o.Client, Hub: api.NewHub(origin, streamEvents), selection: o.Selection, packets: newSampler(o.Rate, now)}
 	if o.Losses {
 		s.losses = newSampler(LossRate, now)
 	}

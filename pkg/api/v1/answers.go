@@ -4,10 +4,15 @@ package v1
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/vnetradar/radar/pkg/api"
 )
 
 const (
@@ -15,6 +20,8 @@ const (
 	goodFor = time.Second
 	// atOnce is how many questions are answered at a time: each may read a whole ring.
 	atOnce = 2
+	// workTime is how long one is worked at, and waited for: there is time left to say that it took too long.
+	workTime = api.AnswerTime - 5*time.Second
 )
 
 // answers are those that were given in the last second. Whoever asks the same meanwhile gets the same.
@@ -55,23 +62,35 @@ func once[T any](ctx context.Context, a *answers, key string, work func(context.
 			if !a.begin(g) {
 				return
 			}
-			value, err := guarded(context.WithoutCancel(ctx), work)
+			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), workTime)
+			defer stop()
+			value, err := guarded(ctx, work)
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			g.value, g.err, g.until = value, err, time.Now().Add(goodFor)
 			close(g.done)
 		}()
 	}
+	patience, stop := context.WithTimeout(ctx, workTime)
+	defer stop()
 	select {
 	case <-g.done:
-	case <-ctx.Done():
+	case <-patience.Done():
 		a.leave(key, g)
-		return zero, ctx.Err()
+		return zero, tooLong(patience.Err())
 	}
 	if g.err != nil {
-		return zero, g.err
+		return zero, tooLong(g.err)
 	}
 	return g.value.(T), nil
+}
+
+// tooLong is an error for who asked: the end of the time is no fault.
+func tooLong(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return huma.Error503ServiceUnavailable(fmt.Sprintf("no answer within %v: ask for less, or again later", workTime))
+	}
+	return err
 }
 
 // guarded makes an error of a panic: it would end the server, with all its listeners.

@@ -42,12 +42,13 @@ type API struct {
 	server  *api.Server
 	feeds   *live.Feeds
 	answers *answers
+	texts   *expressions
 	huma    huma.API
 }
 
 // Serve adds the API and the page to a server. Listeners' streams end with ctx.
 func Serve(ctx context.Context, s *api.Server, c Config) *API {
-	a := &API{Config: c, server: s, feeds: live.New(ctx, c.Face.Render("«serve»")), answers: newAnswers()}
+	a := &API{Config: c, server: s, feeds: live.New(ctx, c.Face.Render("«serve»")), answers: newAnswers(), texts: newExpressions()}
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe(c.Version))
 	a.register()

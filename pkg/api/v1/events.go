@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/api/live"
 )
 
@@ -49,16 +50,16 @@ func (a *API) registerEvents() {
 	o.Description = "Server-sent events. `packet` and `loss` have a record as data, `load` what the domain carried in the last second, " +
 		"`event` what happened to it, `missed` how many events the listener has missed. Lost packets are `loss` where that is asked for, else `packet`."
 	o.Responses = map[string]*huma.Response{"200": {Description: "events, until either side ends", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}}
-	huma.Register(a.huma, o, func(_ context.Context, q *eventsAsked) (*huma.StreamResponse, error) {
+	huma.Register(a.huma, o, func(ctx context.Context, q *eventsAsked) (*huma.StreamResponse, error) {
 		want, err := q.topics()
 		if err != nil {
 			return nil, err
 		}
-		s, err := a.selection(&q.Filters, q.Domain)
+		s, err := a.selection(ctx, &q.Filters, q.Domain)
 		if err != nil {
 			return nil, err
 		}
-		stream, leave, err := a.feeds.Join(q.Domain, live.Options{Key: q.Filters.key(), Selection: s, Rate: int(q.Rate), Losses: want[live.TopicLoss]})
+		stream, leave, err := a.feeds.Join(q.Domain, live.Options{Key: q.Filters.key(), Selection: s, Rate: int(q.Rate), Losses: want[live.TopicLoss], Client: api.ClientOf(ctx)})
 		if err != nil {
 			return nil, huma.Error503ServiceUnavailable(err.Error())
 		}

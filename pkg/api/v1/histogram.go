@@ -32,11 +32,11 @@ func (a *API) registerHistogram() {
 		Name string `query:"name" maxLength:"512" default:"all" doc:"a row's name, as /latency has it" example:"r1/eth1 > r2/eth0"`
 	}
 	huma.Register(a.huma, ofDomain("histogram", "/histogram", "The distribution of one latency"), func(ctx context.Context, q *histogramAsked) (*Output[Histogram], error) {
+		s, now, err := a.chosen(ctx, &q.Question)
+		if err != nil {
+			return nil, err
+		}
 		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Histogram], error) {
-			s, now, err := a.chosen(&q.Question)
-			if err != nil {
-				return nil, err
-			}
 			h := Histogram{By: q.By, Name: q.Name, Unit: "ns", Buckets: []aggregate.HistogramBucket{}}
 			notes, err := a.open(q.Domain, s, func(sources *answer.Sources) ([]answer.Note, error) {
 				counts, notes, err := sources.Ask(ctx, &answer.Question{Selection: s, Now: now})
@@ -60,10 +60,11 @@ func (a *API) registerHistogram() {
 	})
 }
 
-// chosen is what a question selects, by the time at which it is asked.
-func (a *API) chosen(q *Question) (s *answer.Selection, now time.Time, err error) {
+// chosen is what a question selects, by the time at which it is asked. It is worked out before the question has a
+// place among those that are answered: an expression may take its time.
+func (a *API) chosen(ctx context.Context, q *Question) (s *answer.Selection, now time.Time, err error) {
 	now = a.now(q.Domain)
-	if s, err = a.selection(&q.Filters, q.Domain); err == nil {
+	if s, err = a.selection(ctx, &q.Filters, q.Domain); err == nil {
 		err = q.limit(s, now)
 	}
 	return s, now, err

@@ -18,11 +18,11 @@ func (a *API) registerPackets() {
 		Limit uint32 `query:"limit" minimum:"1" maximum:"10000" default:"200" doc:"the newest so many"`
 	}
 	huma.Register(a.huma, ofDomain("packets", "/packets", "The newest packets, oldest first"), func(ctx context.Context, q *packetsAsked) (*Output[Rows[Record]], error) {
+		s, _, err := a.chosen(ctx, &q.Question)
+		if err != nil {
+			return nil, err
+		}
 		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[Record]], error) {
-			s, _, err := a.chosen(&q.Question)
-			if err != nil {
-				return nil, err
-			}
 			if s.Last == 0 || s.Last > int(q.Limit) {
 				s.Last = int(q.Limit)
 			}

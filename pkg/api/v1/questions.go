@@ -40,14 +40,14 @@ type asked struct{ byFlow, bySecond bool }
 
 // ask answers a question by its rows.
 func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts) answer.Rows[T]) (*Output[Rows[T]], error) {
+	s, now, err := a.chosen(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if s.Wants(record.InFlight) {
+		return nil, fieldError("query.state", "in_flight", "packets in flight are in no answer: /packets has them")
+	}
 	return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[Rows[T]], error) {
-		s, now, err := a.chosen(q)
-		if err != nil {
-			return nil, err
-		}
-		if s.Wants(record.InFlight) {
-			return nil, fieldError("query.state", "in_flight", "packets in flight are in no answer: /packets has them")
-		}
 		list := []T{}
 		notes, err := a.open(q.Domain, s, func(sources *answer.Sources) ([]answer.Note, error) {
 			counts, notes, err := sources.Ask(ctx, &answer.Question{Selection: s, Now: now, ByFlow: how.byFlow, BySecond: how.bySecond})

@@ -3,6 +3,7 @@
 package v1
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,7 +45,7 @@ type Filters struct {
 	Dport  []string `query:"dport,explode" maxItems:"32" doc:"destination port, or a range"`
 	Node   []string `query:"node,explode" maxItems:"32" doc:"node that the packet visited"`
 	State  []string `query:"state,explode" maxItems:"32" doc:"delivered, lost, left, in_flight, expired or ignored"`
-	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md)" example:"udp and dst port 53"`
+	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md), with addresses and numbers: names are not looked up" example:"udp and dst port 53"`
 }
 
 // times are the filters by when packets were sent.
@@ -62,7 +63,7 @@ func fieldError(where string, value any, format string, args ...any) error {
 }
 
 // selection is what they choose.
-func (a *API) selection(f *Filters, domainName string) (*answer.Selection, error) {
+func (a *API) selection(ctx context.Context, f *Filters, domainName string) (*answer.Selection, error) {
 	if err := statedir.CheckDomain(domainName); err != nil {
 		return nil, noDomain(err.Error())
 	}
@@ -88,13 +89,20 @@ func (a *API) selection(f *Filters, domainName string) (*answer.Selection, error
 	if err != nil {
 		return nil, fieldError(fieldOf(err), nil, "%v", err)
 	}
-	if f.Filter != "" {
-		switch err := s.Narrow(f.Filter); {
-		case errors.Is(err, filter.ErrNotBuilt):
-			return nil, huma.Error501NotImplemented(err.Error())
-		case err != nil:
-			return nil, fieldError("query.filter", f.Filter, "%v", err)
-		}
+	if f.Filter == "" {
+		return s, nil
+	}
+	e, err := a.texts.of(ctx, f.Filter)
+	if err == nil {
+		err = s.NarrowBy(e)
+	}
+	switch {
+	case errors.Is(err, filter.ErrNotBuilt):
+		return nil, huma.Error501NotImplemented(err.Error())
+	case errors.Is(err, errNotCompiled):
+		return nil, huma.Error503ServiceUnavailable(err.Error())
+	case err != nil:
+		return nil, fieldError("query.filter", f.Filter, "%v", err)
 	}
 	return s, nil
 }

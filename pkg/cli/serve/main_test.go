@@ -40,13 +40,19 @@ var serving = regexp.MustCompile(`serving (https?://\S+)/\n`)
 // serve starts one and waits until it listens.
 func serve(t *testing.T, args ...string) *server {
 	t.Helper()
+	return serveBy(t, func(args []string) *exec.Cmd { return exec.Command(background.SelfPath, args...) }, args...)
+}
+
+// serveBy is serve by another command, which becomes it.
+func serveBy(t *testing.T, by func(args []string) *exec.Cmd, args ...string) *server {
+	t.Helper()
 	s := &server{T: t, log: filepath.Join(t.TempDir(), "log")}
 	log, err := os.Create(s.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	s.process = exec.Command(background.SelfPath, append([]string{"serve"}, args...)...)
+	s.process = by(append([]string{"serve"}, args...))
 	s.process.Env = append(os.Environ(), clitest.ExecEnv+"=1")
 	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {

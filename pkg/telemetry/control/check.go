@@ -52,7 +52,8 @@ func CheckIntents(list []Intent, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// Check refuses an intent that makes no sense by itself. path is where it stands; now is for its life time.
+// Check refuses an intent that makes no sense by itself. path is where it stands; now is for its life time. With the
+// zero time it is one that is kept: its life time and its expression were looked at when it came.
 // Errors are FieldErrors.
 func (i *Intent) Check(path string, now time.Time) error {
 	var errs []error
@@ -96,6 +97,9 @@ func (i *Intent) Check(path string, now time.Time) error {
 		if n > maxValues*16 {
 			wrong(field, "%d values: use %d at most", n, maxValues*16)
 		}
+	}
+	if i.Slice.Expr != "" && !now.IsZero() {
+		errs = append(errs, i.Slice.checkExpr(join(path, "slice")))
 	}
 	return errors.Join(append(errs, i.Slice.check(join(path, "slice")))...)
 }
@@ -143,9 +147,6 @@ func (s *Slice) check(path string) error {
 	if s.DSCP != nil && *s.DSCP > 63 {
 		errs = append(errs, fieldErrorf(join(path, "dscp"), "%d: use 0 to 63", *s.DSCP))
 	}
-	if s.Expr != "" {
-		errs = append(errs, s.checkExpr(path))
-	}
 	return errors.Join(errs...)
 }
 
@@ -157,7 +158,8 @@ func place(path string, i, n int) string {
 	return at(path, i)
 }
 
-// checkExpr refuses an expression that is none, or stands beside fields.
+// checkExpr refuses an expression that is none, or stands beside fields. Names are refused: intents come by HTTP, and
+// the service compiles them again and again, so that a name would mean other packets each time.
 func (s *Slice) checkExpr(path string) error {
 	if fields := s.fields(); len(fields) > 0 {
 		return fieldErrorf(join(path, "expr"), "%s stands beside it: say all of it in the expression, or leave that out", strings.Join(fields, ", "))
@@ -168,7 +170,7 @@ func (s *Slice) checkExpr(path string) error {
 	if !filter.Available {
 		return nil // no device here can do it: that is said of devices
 	}
-	if _, err := filter.Compile(s.Expr); err != nil {
+	if _, err := filter.CompileNumeric(s.Expr); err != nil {
 		return fieldErrorf(join(path, "expr"), "%v", err)
 	}
 	return nil

@@ -25,7 +25,7 @@ func compile(want *control.State) (list []node.Entry, err error) {
 			e.Hops = control.DefaultHops // modes without a stack have the field, too
 		}
 		if e.Expr != "" {
-			x, err := filter.Compile(e.Expr)
+			x, err := filter.CompileNumeric(e.Expr)
 			if err != nil {
 				return nil, fault.Usage.Errorf("intent %s: %w", from.Intent, err)
 			}

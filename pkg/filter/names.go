@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filter
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+)
+
+// CompileNumeric is Compile for the text of somebody else, who may not make this process ask for names: libpcap
+// looks them up in C, where no deadline reaches, and under a lock that all expressions take. So a name is refused,
+// also that of a port or a protocol: the machine decides where it looks these up.
+func CompileNumeric(text string) (*Expr, error) {
+	if name := nameIn(text); name != "" {
+		return nil, fmt.Errorf("filter expression %s: %s is a name, or no word of the language: names are not looked up here, give addresses and numbers", quote(text), quote(name))
+	}
+	return Compile(text)
+}
+
+// words are those of the language of libpcap 1.9 and later that can be about IP packets, and those about what is
+// below IP that libpcap refuses with a better message. What is not here may be a name.
+var words = wordsOf(`dst src host net mask port portrange proto protochain and or not
+	ip ip6 tcp udp sctp icmp icmp6 igmp igrp pim vrrp carp ah esp
+	less greater byte broadcast multicast len length inbound outbound
+	link ether arp rarp vlan mpls pppoed pppoes
+	tcpflags tcp-fin tcp-syn tcp-rst tcp-push tcp-ack tcp-urg tcp-ece tcp-cwr
+	icmptype icmpcode icmp-echoreply icmp-unreach icmp-sourcequench icmp-redirect icmp-echo icmp-routeradvert
+	icmp-routersolicit icmp-timxceed icmp-paramprob icmp-tstamp icmp-tstampreply icmp-ireq icmp-ireqreply
+	icmp-maskreq icmp-maskreply
+	icmp6type icmp6code icmp6-destinationunreach icmp6-packettoobig icmp6-timeexceeded icmp6-parameterproblem
+	icmp6-echo icmp6-echoreply icmp6-multicastlistenerquery icmp6-multicastlistenerreportv1
+	icmp6-multicastlistenerdone icmp6-routersolicit icmp6-routeradvert icmp6-neighborsolicit
+	icmp6-neighboradvert icmp6-redirect icmp6-routerrenum`)
+
+func wordsOf(text string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(text) {
+		set[word] = true
+	}
+	return set
+}
+
+var (
+	// between is what cannot be in a word of libpcap. A backslash makes a name of what follows it.
+	between = regexp.MustCompile(`[ \t\r\n()\[\]+*/%!<>&|^=]+`)
+	number  = regexp.MustCompile(`^(0[xX][0-9A-Fa-f]+|0[0-7]*|[1-9][0-9]*)$`)
+	dotted  = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
+	span    = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
+)
+
+// nameIn is the first word that libpcap may look up; "": none.
+func nameIn(text string) string {
+	before := ""
+	for _, word := range between.Split(text, -1) {
+		if span.MatchString(word) && before == "portrange" {
+			continue // anywhere else 1-2 is a host's name
+		}
+		before = word
+		if name := nameOfWord(word); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// nameOfWord is the part of what stands between two separators that may be a name. A hyphen is part of a name, but
+// not its first or last character; a colon is part of nothing but an address.
+func nameOfWord(word string) string {
+	word = strings.Trim(word, "-")
+	if a, err := netip.ParseAddr(word); err == nil && a.Zone() == "" {
+		return ""
+	}
+	for part := range strings.SplitSeq(word, ":") {
+		part = strings.Trim(part, "-")
+		if part != "" && !words[part] && !number.MatchString(part) && !dotted.MatchString(part) {
+			return part
+		}
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && !nopcap
+
+package filter
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestCompileNumeric: whatever libpcap might look up is refused before libpcap sees it.
+func TestCompileNumeric(t *testing.T) {
+	for _, text := range []string{
+		"host evil.example", "evil", "src evil", "udp and dst evil", "net loopback", "gateway evil", "port http", "tcp port 80 or https",
+		"portrange 1-http", "portrange ftp-http", "ip proto \\tcp", "proto evil", "\\evil", "host \\evil.example", "host 1.2.3.4.5", "host 10.0.0.1evil",
+		"host 1-2", "10-5", "len-5 > 3", "host 5--3", "host -evil", "host 10.", "(evil)", "not(evil)", "!evil", "udp&&evil", "udp||evil", "host\nevil",
+		"host 0x1z", "HOST 10.0.0.1", "host tcp-syn-evil", "host 10:evil", "host fe80::1%eth0", "portrange 1-2 or 3-4", "udp and \u00e9vil", "ether host aa:bb:cc:dd:ee:ff",
+		"host 099", "host evil_", "host evil.example.", "icmp[evil]", "tcp[2:evil]", "host 10.0.0.1 or (udp and host e)", "udp \x00 evil",
+	} {
+		if e, err := CompileNumeric(text); err == nil || !strings.Contains(err.Error(), "names are not looked up") {
+			t.Errorf("%q: %v, %v", text, e, err)
+		}
+	}
+	for _, text := range []string{
+		"udp port 9999", "host 10.0.0.1", "src net 10.0.0.0/8 and not tcp port 22", "net 10 or net 10.1", "net 10.0.0.0 mask 255.0.0.0", "portrange 1000-2000",
+		"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and host 10.0.0.1", "tcp[tcpflags]&tcp-syn!=0", "ip6[6] = 44 and ip6[42:2] & 0xfff8 != 0", "-ip[8]+300>10", "len -5 > 3",
+		"ip[2:2]-ip[0]>5", "host 2001:db8::1 and not port 22", "icmp6 or net 2001:db8::/32", "host ::1 or ::ffff:10.0.0.1", "port 53 or 54", "ip multicast",
+		"icmp[icmptype]=icmp-echo", "greater 1000", "sctp dst port 5", "host 012", "tcp dst portrange 1-5 or udp",
+	} {
+		if _, err := CompileNumeric(text); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := CompileNumeric("ether host 02:00:00:00:00:01"); err == nil || !strings.Contains(err.Error(), "instead of the link layer") {
+		t.Error(err)
+	}
+}
+
+// TestWords: libpcap takes none of the words for a name.
+func TestWords(t *testing.T) {
+	for word := range words {
+		if _, err := Compile("host " + word); err != nil && !strings.Contains(err.Error(), "syntax error") {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
