@@ -221,7 +221,10 @@ type LastSeenPort struct {
 // What there is to say about a recording.
 type (
 	// SegmentDamaged: a file, or a part of it, cannot be read, so the answer is without it.
-	SegmentDamaged struct{ Damage segments.Damage }
+	SegmentDamaged struct {
+		Damage segments.Damage
+		Others int // that are not named
+	}
 	// NotKept: the recorder could not keep packets.
 	NotKept struct {
 		Packets uint64

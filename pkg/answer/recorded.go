@@ -103,10 +103,22 @@ func (r *Recorded) Open(s *Selection) (*Sources, []Note, error) {
 // damage says what could not be read, each once: some of it is found only as packets are read.
 func (r *Recorded) damage() (notes []Note) {
 	list := r.Dir.Damage()
-	for _, d := range list[r.told:] {
-		notes = append(notes, SegmentDamaged{d})
-	}
+	notes = DamageNotes(list[r.told:])
 	r.told = len(list)
+	return notes
+}
+
+// mostDamages are named one by one. A directory may be full of what is no recording.
+const mostDamages = 8
+
+// DamageNotes say what of a recording cannot be read.
+func DamageNotes(list []segments.Damage) (notes []Note) {
+	if len(list) > mostDamages {
+		return []Note{SegmentDamaged{Damage: list[0], Others: len(list) - 1}}
+	}
+	for _, d := range list {
+		notes = append(notes, SegmentDamaged{Damage: d})
+	}
 	return notes
 }
 

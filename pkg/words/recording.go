@@ -14,6 +14,9 @@ func (w Sentences) recordingNote(n answer.Note) (key, text string) {
 	switch n := n.(type) {
 	case answer.SegmentDamaged:
 		text = "warning: damaged, the answer is without it: " + n.Damage.String()
+		if n.Others > 0 {
+			text += fmt.Sprintf("; and %s others", Decimal(uint64(n.Others)))
+		}
 		return text, text
 	case answer.NotKept:
 		text = PacketsWere(n.Packets) + " not recorded: " + n.Cause

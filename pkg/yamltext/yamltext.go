@@ -49,6 +49,66 @@ func Refused(tokens token.Tokens) (at *token.Token, why string) {
 	return nil, ""
 }
 
+// LongList finds the first list with more than so many entries, or object with as many fields; nil: none has. What
+// comes of a text is known only when it is parsed, which takes a hundred times its bytes.
+func LongList(tokens token.Tokens, most int) *token.Token {
+	var flow []int  // entries of the lists and objects in brackets that are open
+	var block lines // those of lines
+	for _, t := range tokens {
+		n := 0
+		switch inside := len(flow) - 1; t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			flow = append(flow, 1)
+		case token.SequenceEndType, token.MappingEndType:
+			flow = flow[:max(0, inside)]
+		case token.CollectEntryType:
+			if inside >= 0 {
+				flow[inside]++
+				n = flow[inside]
+			}
+		case token.SequenceEntryType:
+			if inside < 0 {
+				n = block.add(level{column: t.Position.Column, list: true})
+			}
+		case token.MappingValueType:
+			if inside < 0 && t.Prev != nil {
+				n = block.add(level{column: t.Prev.Position.Column})
+			}
+		}
+		if n > most {
+			return t
+		}
+	}
+	return nil
+}
+
+// level is a list or an object that is written in lines.
+type level struct {
+	column, entries int
+	list            bool
+}
+
+// lines are those that lie in each other where a text is read.
+type lines []level
+
+// add adds an entry, and returns how many there are of that list or object. What lies deeper has ended, and a list at
+// the column of a field that comes has, too.
+func (l *lines) add(to level) int {
+	for n := len(*l) - 1; n >= 0; n-- {
+		if top := (*l)[n]; top.column < to.column || top.column == to.column && (to.list || !top.list) {
+			break
+		}
+		*l = (*l)[:n]
+	}
+	n := len(*l) - 1
+	if n < 0 || (*l)[n].column != to.column || (*l)[n].list != to.list {
+		*l = append(*l, to)
+		n++
+	}
+	(*l)[n].entries++
+	return (*l)[n].entries
+}
+
 // Place takes apart what goccy says, "[LINE:COLUMN] TEXT", without the lines of the source that it draws. Line and
 // column are 0 where it says none.
 func Place(err error) (line, column int, text string) {

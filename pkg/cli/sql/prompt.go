@@ -105,6 +105,7 @@ func (a *asker) prompt(ctx context.Context) error {
 
 // ask answers a statement of the prompt. Ctrl-C ends that alone.
 func (a *asker) ask(ctx context.Context, text string) {
+	defer a.ends.atSecond(os.Interrupt)()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	err := a.answer(ctx, text)

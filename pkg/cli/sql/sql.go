@@ -40,6 +40,7 @@ Names that SQL has for itself are quoted: "at", "left".
 
 Statements come from -c, from FILE.sql, or from standard input. On a terminal there is a
 prompt: a statement ends with ";", .help says what else there is, Ctrl-C ends a query.
+Some functions do not heed that: a second Ctrl-C ends the command.
 
 A query can read nothing but these tables: no file, no network, no setting. A table or
 view that it makes is gone when the command ends. Without --read the packets that have
@@ -128,7 +129,8 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(400) // columns of row groups come and go
-	ctx, stop := untilEnded(cmd.Context(), s == nil)
+	ends := &ending{}
+	ctx, stop := untilEnded(cmd.Context(), ends, s == nil)
 	defer stop()
 	recorded, err := f.open(k, ctx)
 	if errors.Is(err, context.Canceled) {
@@ -157,13 +159,14 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("--temp: %w", err)
 		}
 		defer os.RemoveAll(o.Temp)
+		ends.temp.Store(&o.Temp)
 	}
 	db, err := query.Open(ctx, recorded.Recording, o)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	a := &asker{Kit: k, f: f, db: db, recorded: recorded, out: out}
+	a := &asker{Kit: k, f: f, db: db, recorded: recorded, out: out, ends: ends}
 	if s == nil {
 		return a.prompt(ctx)
 	}
@@ -174,8 +177,8 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 var errInterrupted = errors.New("interrupted")
 
 // untilEnded ends ctx when a signal is to end the command, so that its files are removed. nohup stays what it is. Ctrl-C
-// does not end a prompt.
-func untilEnded(ctx context.Context, prompt bool) (_ context.Context, release func()) {
+// does not end a prompt. The second signal ends the command at once, whatever it does.
+func untilEnded(ctx context.Context, ends *ending, prompt bool) (_ context.Context, stopped func()) {
 	signals := []os.Signal{syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
@@ -186,9 +189,11 @@ func untilEnded(ctx context.Context, prompt bool) (_ context.Context, release fu
 	} else {
 		signals = append(signals, os.Interrupt)
 	}
+	release := ends.atSecond(signals...)
 	ctx, stop := signal.NotifyContext(ctx, signals...)
 	return ctx, func() {
 		stop()
+		release()
 		signal.Stop(unheard)
 	}
 }
@@ -311,7 +316,8 @@ type asker struct {
 	db       query.DB
 	recorded *answer.Recorded
 	out      *os.File // of Parquet
-	said     int      // damages
+	ends     *ending
+	said     int // damages
 }
 
 // all answers statements one after the other, until one fails.
@@ -392,8 +398,6 @@ func (a *asker) whyEmpty() {
 // tellDamage names what could not be read, each once.
 func (a *asker) tellDamage() {
 	list := a.recorded.Dir.Damage()
-	for _, d := range list[a.said:] {
-		a.Note([]answer.Note{answer.SegmentDamaged{Damage: d}})
-	}
+	a.Note(answer.DamageNotes(list[a.said:]))
 	a.said = len(list)
 }

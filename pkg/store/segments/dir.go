@@ -35,6 +35,7 @@ type Dir struct {
 	unread   Unfinished
 	mu       sync.Mutex
 	damage   []Damage
+	known    map[Damage]bool // that is in damage
 }
 
 // open is a file of a recording.
@@ -324,7 +325,11 @@ func (d *Dir) damaged(name string, err error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !slices.Contains(d.damage, found) {
+	if !d.known[found] {
+		if d.known == nil {
+			d.known = make(map[Damage]bool)
+		}
+		d.known[found] = true
 		d.damage = append(d.damage, found)
 	}
 }

@@ -47,7 +47,12 @@ func CheckIntents(list []Intent, now time.Time) error {
 			errs = append(errs, fieldErrorf(join(path, "name"), "%q is that of intents[%d], too", list[i].Name, first))
 		}
 		seen[list[i].Name] = i
-		errs = append(errs, list[i].Check(path, now))
+		if err := list[i].Check(path, now); err != nil {
+			errs = append(errs, err)
+		}
+		if len(errs) >= mostErrors {
+			break
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +69,7 @@ func (i *Intent) Check(path string, now time.Time) error {
 		wrong("name", "%q: %s", i.Name, nameRule)
 	}
 	for k, s := range i.States {
-		if !slices.Contains(node.InstructionNames(), s) {
+		if len(errs) < mostErrors && !slices.Contains(node.InstructionNames(), s) {
 			wrong(at("states", k), "there is no %q: use %s", s, strings.Join(node.InstructionNames(), ", "))
 		}
 	}

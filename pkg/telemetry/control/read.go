@@ -28,6 +28,7 @@ const (
 	maxValues  = 64   // of a list in an intent
 	maxText    = 4096 // bytes of an expression
 	maxDepth   = 16
+	mostErrors = 64 // that are told
 )
 
 // FieldError says what is wrong with a field. It is fault.Usage.
@@ -85,7 +86,7 @@ type intentForm struct {
 
 // ReadIntents reads a list of intents, or an object with one as "intents", in YAML or JSON.
 func ReadIntents(b []byte, now time.Time) ([]Intent, error) {
-	value, err := parse(b)
+	value, err := parse(b, MaxIntents)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func ReadTopology(b []byte) (t Topology, err error) {
 }
 
 func read(b []byte, into any) error {
-	value, err := parse(b)
+	value, err := parse(b, maxLinks)
 	if err != nil {
 		return err
 	}
@@ -172,14 +173,17 @@ func (f *intentForm) intent(path string, now time.Time) (Intent, error) {
 	return f.Intent, nil
 }
 
-// parse reads one document of YAML or JSON.
-func parse(b []byte) (value any, err error) {
+// parse reads one document of YAML or JSON, whose lists have so many entries at most.
+func parse(b []byte, most int) (value any, err error) {
 	if len(b) > MaxBytes {
 		return nil, fieldErrorf("", "%d bytes: use %d at most", len(b), MaxBytes)
 	}
 	tokens := lexer.Tokenize(string(b))
 	if at, why := yamltext.Refused(tokens); at != nil {
 		return nil, fieldErrorf("", "line %d: %s", at.Position.Line, why)
+	}
+	if at := yamltext.LongList(tokens, most); at != nil {
+		return nil, fieldErrorf("", "line %d: a list or an object has more than %d entries", at.Position.Line, most)
 	}
 	file, err := parser.Parse(tokens, 0)
 	if err != nil {
@@ -273,6 +277,9 @@ func decodeStruct(path string, value any, to reflect.Value, depth int) error {
 	slices.Sort(names)
 	var errs []error
 	for _, name := range names {
+		if len(errs) >= mostErrors {
+			break
+		}
 		f, ok := fields[name]
 		if !ok {
 			var all []string
@@ -286,7 +293,9 @@ func decodeStruct(path string, value any, to reflect.Value, depth int) error {
 		if m[name] == nil {
 			continue // as if it were not there
 		}
-		errs = append(errs, decode(join(path, name), m[name], f, depth+1))
+		if err := decode(join(path, name), m[name], f, depth+1); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -325,7 +334,12 @@ func decodeList(path string, value any, to reflect.Value, depth int) error {
 	all := reflect.MakeSlice(to.Type(), len(list), len(list))
 	var errs []error
 	for i := range list {
-		errs = append(errs, decode(at(path, i), list[i], all.Index(i), depth+1))
+		if err := decode(at(path, i), list[i], all.Index(i), depth+1); err != nil {
+			errs = append(errs, err)
+		}
+		if len(errs) >= mostErrors {
+			break
+		}
 	}
 	to.Set(all)
 	return errors.Join(errs...)

@@ -65,7 +65,7 @@ func TestWrongIntents(t *testing.T) {
 		{strings.Repeat("{a: ", MaxBytes/4), "line 1: lists and objects lie in each other too deep: use 64 at most"},
 		{strings.Repeat("- ", MaxBytes/2), "line 1: lists and objects lie in each other too deep: use 64 at most"},
 		{strings.Repeat("#", MaxBytes+1), "1048577 bytes: use 1048576 at most"},
-		{"[" + strings.Repeat("{name: a},", MaxIntents+1) + "]", "intents: there are 1025: use 1024 at most"},
+		{"[" + strings.Repeat("{name: a},", MaxIntents+1) + "]", "line 1: a list or an object has more than 1024 entries"},
 	} {
 		list, err := ReadIntents([]byte(c.text), now)
 		short := c.text[:min(len(c.text), 80)]
@@ -268,4 +268,36 @@ func FuzzReadIntents(f *testing.F) {
 			t.Errorf("%+v", list)
 		}
 	})
+}
+
+// A list that is too long is refused before it is parsed, wherever it stands and however it is written; many short
+// ones are none. What is wrong with a text is not told by a longer one.
+func TestLongLists(t *testing.T) {
+	rows := func(n int, row string) string { return strings.Repeat(row, n) }
+	for name, text := range map[string]string{
+		"lines": rows(MaxIntents+1, "- {}\n"), "brackets": "[" + rows(MaxIntents, "{},") + "{}]", "JSON": `{"intents":[` + rows(MaxIntents, `{"name":"a"},`) + `{"name":"a"}]}`,
+		"values": "- name: a\n  states:\n" + rows(MaxIntents+1, "  - q\n"), "values deeper": "- name: a\n  states:\n" + rows(MaxIntents+1, "    - q\n"),
+		"below intents": "intents:\n" + rows(MaxIntents+1, "- name: a\n"), "fields": "- {" + rows(MaxIntents+1, "a: 1,") + "}", "fields in lines": rows(MaxIntents+1, "a: 1\n"),
+	} {
+		if _, err := ReadIntents([]byte(text), now); err == nil || !strings.Contains(err.Error(), "a list or an object has more than 1024 entries") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+	var block, flow strings.Builder
+	for i := range MaxIntents {
+		fmt.Fprintf(&block, "- name: a%d\n  slice:\n    dport:\n    - 80\n    - 81\n    sport: [1, 2, 3]\n  states: [node-id, queue]\n  devices:\n  - s1\n", i)
+		fmt.Fprintf(&flow, `%s{"name":"a%d","slice":{"dport":["80","81"]},"states":["node-id","queue"]}`, map[bool]string{true: "[", false: ","}[i == 0], i)
+	}
+	for _, text := range []string{block.String(), flow.String() + "]"} {
+		if list, err := ReadIntents([]byte(text), now); err != nil || len(list) != MaxIntents {
+			t.Errorf("%d intents, %.300v", len(list), err)
+		}
+	}
+	for name, text := range map[string]string{
+		"no intents": "[" + rows(MaxIntents-1, "a,") + "a]", "no states": "- {name: a, states: [" + rows(MaxIntents-1, "q,") + "q]}", "unnamed": "[" + rows(MaxIntents-1, "{},") + "{}]",
+	} {
+		if _, err := ReadIntents([]byte(text), now); err == nil || len(FieldErrors(err)) > 2*mostErrors {
+			t.Errorf("%s: %d errors", name, len(FieldErrors(err)))
+		}
+	}
 }

@@ -19,10 +19,16 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
-// maxMessage bounds what a switch answers at once: all entries of a table.
-const maxMessage = 64 << 20
+// Bounds of what a switch answers. A program comes as one message; entries of a table take more memory than bytes on
+// the wire, by far where they are empty.
+const (
+	maxMessage  = 64 << 20 // bytes
+	mostRead    = 8 << 20  // bytes of what is read, over all messages
+	mostEntries = 1 << 17  // of what is read
+)
 
 // Target is a switch, and how to reach it.
 type Target struct {
@@ -307,13 +313,16 @@ func (s *Switch) EntryCounts(ctx context.Context, table string) (map[int]int, er
 	return counts, nil
 }
 
+// read reads what matches. An answer that does not end, or is larger than any table of ours, is given up.
 func (s *Switch) read(ctx context.Context, what *p4.Entity) ([]*p4.Entity, error) {
-	stream, err := s.client.Read(ctx, &p4.ReadRequest{DeviceId: s.device, Entities: []*p4.Entity{what}})
+	ctx, stop := context.WithCancel(ctx) // the switch sends on until it is told
+	defer stop()
+	stream, err := s.client.Read(ctx, &p4.ReadRequest{DeviceId: s.device, Entities: []*p4.Entity{what}}, grpc.MaxCallRecvMsgSize(mostRead))
 	if err != nil {
 		return nil, fmt.Errorf("read from the switch: %w", err)
 	}
 	var all []*p4.Entity
-	for {
+	for bytes := 0; ; {
 		answer, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return all, nil
@@ -321,6 +330,10 @@ func (s *Switch) read(ctx context.Context, what *p4.Entity) ([]*p4.Entity, error
 		if err != nil {
 			return nil, fmt.Errorf("read from the switch: %w", err)
 		}
-		all = append(all, answer.GetEntities()...)
+		// A message takes memory and time that its bytes do not show.
+		bytes += 64 + proto.Size(answer)
+		if all = append(all, answer.GetEntities()...); bytes > mostRead || len(all) > mostEntries {
+			return nil, fmt.Errorf("read from the switch: its answer has more than %d MiB, or %d entries", mostRead>>20, mostEntries)
+		}
 	}
 }

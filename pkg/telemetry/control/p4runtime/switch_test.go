@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
+
+	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
 // TestNobodyThere: Dial waits for a switch, and ends with what its caller gave as the cause.
@@ -69,5 +72,78 @@ func TestRefusedLines(t *testing.T) {
 	many := explain(answer(slices.Repeat([]codes.Code{codes.Internal}, 500)...), 500, func(i int) string { return fmt.Sprint(i) })
 	if lines := strings.Split(many.Error(), "\n"); len(lines) != mostRefused+1 || lines[mostRefused] != "and 492 others" {
 		t.Errorf("500 refusals are told by %d lines: %s", len(lines), lines[len(lines)-1])
+	}
+}
+
+// flood is a switch that answers a question with a message again and again, until whoever asks goes. With
+// once it answers once.
+type flood struct {
+	p4.UnimplementedP4RuntimeServer
+	message *p4.ReadResponse
+	once    bool
+	gone    chan struct{} // closed when it is told to stop
+}
+
+func (f *flood) StreamChannel(stream p4.P4Runtime_StreamChannelServer) error {
+	m, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&p4.StreamMessageResponse{Update: &p4.StreamMessageResponse_Arbitration{Arbitration: m.GetArbitration()}}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func (f *flood) Read(_ *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error {
+	defer close(f.gone)
+	for {
+		if err := stream.Send(f.message); err != nil || f.once {
+			return err
+		}
+	}
+}
+
+// TestReadBounded: a switch that answers without an end, or with more than there is room for, is told so and let go.
+func TestReadBounded(t *testing.T) {
+	entry := func(bytes int) *p4.Entity {
+		return &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: 1, Metadata: make([]byte, bytes)}}}
+	}
+	for name, tc := range map[string]struct {
+		flood flood
+		want  string
+	}{
+		"entries":         {flood{message: &p4.ReadResponse{Entities: []*p4.Entity{entry(1000)}}}, "more than 8 MiB"},
+		"small entries":   {flood{message: &p4.ReadResponse{Entities: slices.Repeat([]*p4.Entity{{}}, 1000)}}, "more than 8 MiB"},
+		"empty messages":  {flood{message: &p4.ReadResponse{}}, "more than 8 MiB"},
+		"a large message": {flood{message: &p4.ReadResponse{Entities: []*p4.Entity{entry(mostRead)}}, once: true}, "larger than max"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, f := grpc.NewServer(), &tc.flood
+			f.gone = make(chan struct{})
+			p4.RegisterP4RuntimeServer(server, f)
+			go func() { _ = server.Serve(l) }()
+			defer server.Stop()
+			ctx, cancel := context.WithTimeout(t.Context(), nstest.Patience)
+			defer cancel()
+			s, err := Dial(ctx, Target{Address: l.Addr().String(), Device: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if all, err := s.read(ctx, entry(0)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%d entries, %v, want %q", len(all), err, tc.want)
+			}
+			select {
+			case <-f.gone:
+			case <-ctx.Done():
+				t.Error("the switch goes on")
+			}
+		})
 	}
 }
