@@ -27,7 +27,7 @@ var Kinds = []Note{
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
-	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{},
+	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
 
@@ -240,6 +240,11 @@ type (
 		Path string
 		segments.Unfinished
 	}
+	// RecordingWithoutEnd: so many recorders have begun it and did not come to its end.
+	RecordingWithoutEnd struct {
+		Path      string
+		Recorders int
+	}
 )
 
 // What there is to say about reports that were kept.
@@ -305,6 +310,7 @@ func (SegmentDamaged) Kind() string      { return "segment_damaged" }
 func (NotKept) Kind() string             { return "not_kept" }
 func (RecordingCovers) Kind() string     { return "recording_covers" }
 func (RecordingUnfinished) Kind() string { return "recording_unfinished" }
+func (RecordingWithoutEnd) Kind() string { return "recording_without_end" }
 func (ReportsDamaged) Kind() string      { return "reports_damaged" }
 func (ReportsKept) Kind() string         { return "reports_kept" }
 func (ReportsUnchanged) Kind() string    { return "reports_unchanged" }

@@ -129,7 +129,22 @@ func (r *Recorded) HasNode(name string) bool {
 
 // Lacks implements Source: what was not measured, or not kept.
 func (r *Recorded) Lacks() []Note {
-	return append(NotMeasuredNotes(r.Last.Counters), NotKeptNotes(r.Last.NotKept)...)
+	return append(append(NotMeasuredNotes(r.Last.Counters), NotKeptNotes(r.Last.NotKept)...), r.Unended()...)
+}
+
+// Unended says that the end of the recording is missing, while nobody is seen to record: the last packets are missing
+// with it. One file of a recording has no end of its own.
+func (r *Recorded) Unended() []Note {
+	u := r.Dir.Unfinished()
+	switch {
+	case u.PID != 0 || r.Dir.IsFile():
+		return nil
+	case len(u.Files) > 0:
+		return []Note{RecordingUnfinished{r.Path, u}}
+	case r.Last.Open > 0:
+		return []Note{RecordingWithoutEnd{r.Path, r.Last.Open}}
+	}
+	return nil
 }
 
 // NotKeptNotes say how many packets were not kept, by cause.

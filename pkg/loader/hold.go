@@ -94,11 +94,29 @@ func (k Kept) HeldElsewhere() error {
 		case !found:
 			return fmt.Errorf("%s is kept by process %d, with a state directory that is not known: detach it as that process was started, or end the process first", k.Title, pid)
 		case found && state != "":
-			return fmt.Errorf("%s is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s %s)",
-				k.Title, pid, state, statedir.Root(), state, k.Detach)
+			return &Elsewhere{Kept: k, PID: pid, Root: state}
 		}
 	}
 	return nil
+}
+
+// Elsewhere says that a living process keeps a domain by another state directory than ours.
+type Elsewhere struct {
+	Kept
+	PID  int
+	Root string // that process's
+}
+
+// Error says how to detach the domain.
+func (e *Elsewhere) Error() string {
+	return fmt.Sprintf("%s is kept by process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s %s)",
+		e.Title, e.PID, e.Root, statedir.Root(), e.Root, e.Detach)
+}
+
+// Ask says how to ask about it: whoever asks has no wish to detach it.
+func (e *Elsewhere) Ask() string {
+	return fmt.Sprintf("%s is attached with another state directory: process %d keeps it in %s, this one looks in %s (ask with RADAR_STATE_DIR=%s, which sudo passes on only behind its own name: sudo RADAR_STATE_DIR=%s ...)",
+		e.Title, e.PID, e.Root, statedir.Root(), e.Root, e.Root)
 }
 
 // stateOf returns the state directory by which that process keeps the domain, "" if it is

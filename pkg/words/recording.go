@@ -25,6 +25,11 @@ func (w Sentences) recordingNote(n answer.Note) (key, text string) {
 		return Say("no packet matches; %s", w.Covers(n))
 	case answer.RecordingUnfinished:
 		return Say("%s", unfinishedText(&n))
+	case answer.RecordingWithoutEnd:
+		if n.Recorders == 1 {
+			return Say("the recording %s has no end: its recorder was ended by force, and what it had not finished is missing", n.Path)
+		}
+		return Say("the recording %s lacks the ends of %d recorders: they were ended by force, and what they had not finished is missing", n.Path, n.Recorders)
 	}
 	return "", ""
 }

@@ -7,10 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -185,9 +182,8 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 		return errors.Join(err, kept.Close(), out.end(k))
 	}
 	defer run.closePath()
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := k.UntilInterrupt(cmd.Context())
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	run.begin(ctx)
 	engine := metrics.New(s.metrics)
 	run.use(&s, f, engine, kept)

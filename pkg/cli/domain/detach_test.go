@@ -130,6 +130,14 @@ func TestDetachElsewhere(t *testing.T) {
 			}
 		}
 	}
+	for _, args := range [][]string{{"status"}, {"loss"}, {"packets"}} {
+		_, out, _ := clitest.Radar(t, args...)
+		for want, has := range map[string]bool{fmt.Sprintf("process %d keeps it in %s", p.PID, ours): true, "sudo RADAR_STATE_DIR=" + ours: true, "detach": false} {
+			if strings.Contains(out, want) != has {
+				t.Errorf("radar %v with another state directory said %q, %q: %v", args, out, want, !has)
+			}
+		}
+	}
 	if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
 		t.Errorf("left in the other state directory: %v, %v", left, err)
 	}

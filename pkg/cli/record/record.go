@@ -190,9 +190,8 @@ func (f *options) recorder(k *kit.Kit, args []string, version string) (recorder.
 // foreground records until Ctrl-C.
 func foreground(k *kit.Kit, ctx context.Context, o recorder.Options) error {
 	o.Say = func(text string) { fmt.Fprintf(k.Stderr, "radar: %s\n", text) }
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := k.UntilInterrupt(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends us at once
 	ctx, release := untilHangup(ctx)
 	defer release()
 	r, err := recorder.New(o)

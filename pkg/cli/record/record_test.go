@@ -153,7 +153,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("before %+v, now %+v", before, now.Totals)
 	}
 	stdout, stderr, code := clitest.Radar(t, "packets", "--last", "0", "-o", "json", "-r", dir)
-	if got := len(clitest.Lines(t, stdout)); code != kit.ExitOK || stderr != "" || got < finished || finished == 0 {
+	if got := len(clitest.Lines(t, stdout)); code != kit.ExitOK || !strings.Contains(stderr, "has no end") && !strings.Contains(stderr, "not finished") || got < finished || finished == 0 {
 		t.Errorf("%d packets, %d were finished; code %d, %q, it said %q", got, finished, code, stderr, said())
 	}
 	// Another one goes on there.

@@ -274,6 +274,8 @@ func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error
 		r, err := f.Recording(k)
 		if err == nil && r.Covers().First.IsZero() { // a count of nothing is a row
 			k.Note(r.Missing())
+		} else if err == nil {
+			k.Note(r.Unended())
 		}
 		return r, err
 	}

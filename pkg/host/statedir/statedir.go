@@ -61,6 +61,23 @@ func IsOwn(err error) bool {
 	return is
 }
 
+// CanMake says what Make would fail with, and makes nothing.
+func CanMake(path string) error {
+	err := Check(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			if err != nil {
+				return fmt.Errorf("cannot create %s: in %s: %w", path, dir, err)
+			}
+			return nil
+		}
+	}
+}
+
 func tryMake(path string) error {
 	path, err := follow(path, true)
 	if err != nil {

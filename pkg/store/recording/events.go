@@ -104,7 +104,11 @@ type State struct {
 	Counters   []datapath.Counter
 	NotKept    map[string]uint64 // packets, by cause; of all the time
 
+	// Open is how many recorders have begun and not ended: they were ended by force, or are at work.
+	Open int
+
 	notKept map[string]map[string]uint64 // by recorder
+	within  bool                         // the last that has begun has not ended
 }
 
 // read takes what a recording says.
@@ -118,7 +122,13 @@ func (r *State) read(dir *segments.Dir) error {
 			return err
 		}
 	}
-	return dir.Events(context.Background(), r.take)
+	if err := dir.Events(context.Background(), r.take); err != nil {
+		return err
+	}
+	if r.within {
+		r.Open++
+	}
+	return nil
 }
 
 // describe takes a description of the domain.
@@ -142,6 +152,13 @@ func (r *State) take(e segments.Event) error {
 		return err
 	}
 	switch e.Kind {
+	case EventBegin:
+		if r.within {
+			r.Open++
+		}
+		r.within = true
+	case EventEnd:
+		r.within = false
 	case EventDomain:
 		var of struct {
 			Description json.RawMessage `json:"description"`

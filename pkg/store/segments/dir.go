@@ -33,6 +33,7 @@ type Dir struct {
 	events   []Event // of HoldEvents
 	held     bool    // events are there
 	unread   Unfinished
+	single   bool // one file of a recording
 	mu       sync.Mutex
 	damage   []Damage
 	known    map[Damage]bool // that is in damage
@@ -78,6 +79,7 @@ func Open(dir string) (*Dir, error) {
 		if err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
 		}
+		d.single = true
 		return d, nil
 	}
 	unread := findUnfinished(dir) // before: what is finished meanwhile is read
@@ -99,6 +101,9 @@ func Open(dir string) (*Dir, error) {
 	}
 	return nil, fmt.Errorf("recording: %s: its files change faster than they can be opened", dir)
 }
+
+// IsFile reports whether it is one file of a recording.
+func (d *Dir) IsFile() bool { return d.single }
 
 // Unfinished is what is not read, because it was not finished.
 func (d *Dir) Unfinished() Unfinished { return d.unread }

@@ -257,6 +257,9 @@ func Load(name string) (*Domain, error) {
 	b, err := os.ReadFile(file(name, "domain.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(PinDir(name)); err == nil {
+			if other, is := errors.AsType[*loader.Elsewhere](Kept(name).HeldElsewhere()); is {
+				return nil, fmt.Errorf("%w: %s", ErrHalfAttached, other.Ask())
+			}
 			return nil, fmt.Errorf("domain %q %w: programs are pinned in %s, their description is gone from %s (start anew with: «int detach ‹domain› %s»)",
 				name, ErrHalfAttached, PinDir(name), Dir(name), name)
 		}

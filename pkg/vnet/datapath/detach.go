@@ -82,7 +82,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := pins.Kept(req.Domain).HeldElsewhere(); err != nil {
+	if err := domain.Kept(req.Domain).HeldElsewhere(); err != nil {
 		return nil, err
 	}
 	if d != nil && len(req.Nodes) > 0 {

@@ -167,7 +167,7 @@ func (h *Handle) Close() error {
 // HoldPins tells every radar on the machine that a living process keeps the domain, until
 // the handle is closed.
 func (h *Handle) HoldPins() error {
-	dir, err := pins.Kept(h.Domain.Name).Hold()
+	dir, err := domain.Kept(h.Domain.Name).Hold()
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
 			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
 		}
-		if err := pins.Kept(req.Domain).HeldElsewhere(); err != nil {
+		if err := domain.Kept(req.Domain).HeldElsewhere(); err != nil {
 			return nil, err
 		}
 		return nil, halfAttached(req.Domain, "it has pins but no description")

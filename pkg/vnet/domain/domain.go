@@ -26,6 +26,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // Version of the description and of the pins; both change with the ABI.
@@ -307,6 +308,9 @@ func Load(name string) (*Domain, error) {
 	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(PinDir(name)); err == nil {
+			if other, is := errors.AsType[*loader.Elsewhere](Kept(name).HeldElsewhere()); is {
+				return nil, &halfError{other.Ask()}
+			}
 			return nil, HalfAttached(name, "its programs are pinned in "+PinDir(name)+", its description is gone from "+Dir(name))
 		}
 		hint := "«attach NODE...»"

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // Dir is the state directory of the domain (0700).
@@ -25,3 +26,11 @@ func pinDir(name string, version int) string {
 // File returns the path of one of the domain's state files: "domain.json",
 // "lock", "agent.pid", "agent.log", "aggregates".
 func File(name, file string) string { return filepath.Join(Dir(name), file) }
+
+// Kept says which domain's pins a process may hold.
+func Kept(name string) loader.Kept {
+	return loader.Kept{
+		Pins: PinDir(name), State: Dir(name),
+		Title: fmt.Sprintf("domain %q", name), Detach: fmt.Sprintf("«detach ‹domain› %s»", name),
+	}
+}

@@ -35,14 +35,6 @@ const (
 	SuffixOut = "out"
 )
 
-// Kept says which domain's pins a process may hold.
-func Kept(name string) loader.Kept {
-	return loader.Kept{
-		Pins: domain.PinDir(name), State: domain.Dir(name),
-		Title: fmt.Sprintf("domain %q", name), Detach: fmt.Sprintf("«detach ‹domain› %s»", name),
-	}
-}
-
 // OfPort is where the link of one hook of one port is pinned.
 func OfPort(domainName string, port uint16, suffix string) string {
 	return filepath.Join(domain.PinDir(domainName), fmt.Sprintf("%s%d-%s", LinkPrefix, port, suffix))

@@ -3,13 +3,18 @@
 package program
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Level says how grave a finding is.
@@ -36,7 +41,7 @@ func Checks() []Check { return Probe().checks() }
 
 func (f Features) checks() []Check {
 	return []Check{
-		f.checkKernel(), f.checkRights(), f.checkHook(), f.checkDrops(), f.checkQueues(), f.checkLocalIn(), f.checkMirred(), f.checkPins(),
+		f.checkKernel(), f.checkRights(), f.checkHook(), f.checkDrops(), f.checkQueues(), f.checkLocalIn(), f.checkMirred(), f.checkPins(), checkState(),
 		f.checkMemlock(), f.checkMemory(), f.checkSymbols(), checkJIT(), checkStats(), checkTools(),
 	}
 }
@@ -151,8 +156,27 @@ func (f Features) checkPins() Check {
 		c.Fix = "run outside `ip netns exec`; in a container, bind-mount the host's " + hook.BPFFS
 	case f.BPFFS == "":
 		c.Detail = "not mounted at " + hook.BPFFS + "; «attach» mounts it"
+	default:
+		c.needs(filepath.Dir(domain.PinDir(domain.DefaultName)))
 	}
 	return c
+}
+
+// checkState says whether this user can keep domains.
+func checkState() Check {
+	c := Check{Name: "state", Level: OK, Detail: statedir.Root()}
+	c.needs(statedir.Root())
+	return c
+}
+
+// needs fails where this user cannot have a directory.
+func (c *Check) needs(dir string) {
+	if err := statedir.CanMake(dir); err != nil {
+		c.Level, c.Detail, c.Fix = Fail, err.Error(), "run as root: capabilities alone do not let a user have that directory"
+		if !errors.Is(err, fs.ErrPermission) {
+			c.Fix = "run as its owner, or remove it"
+		}
+	}
 }
 
 func (f Features) checkMemlock() Check {
