@@ -14,21 +14,26 @@ import (
 	"github.com/vnetradar/radar/pkg/api/measured"
 )
 
-// mostScrapes is how many scrapes are answered at a time: each reads all domains.
-const mostScrapes = 2
-
 // serveMetrics adds /metrics.
 func (a *API) serveMetrics() {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(measured.Collector{}, a.server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), unauthorized(a.Guard))
-	a.server.Answer("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		MaxRequestsInFlight: mostScrapes, Timeout: api.AnswerTime, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
+	domains := measured.NewKeeper()
+	registry.MustRegister(ageOf(domains), a.server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), unauthorized(a.Guard))
+	a.server.Answer("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{domains, registry}, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError,
 	}))
 	a.server.Answer("/metrics", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", "GET, HEAD")
 		api.Refuse(w, http.StatusMethodNotAllowed, "metrics can only be read")
 	}))
+}
+
+// ageOf tells how old what is told of the domains is. It is asked behind them.
+func ageOf(k *measured.Keeper) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "radar_metrics_age_seconds", Help: "Time since the domains were read for these metrics: up to 5 s, more while a reading takes longer.",
+	}, func() float64 { return k.Age().Seconds() })
 }
 
 func unauthorized(g *api.Guard) prometheus.Collector {

@@ -3,6 +3,7 @@
 package serve_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -56,7 +57,7 @@ func TestNoNames(t *testing.T) {
 		script := `mount --bind "$1" /etc/resolv.conf && shift && exec "$@"`
 		return exec.Command("nsenter", append([]string{"--net=" + n.Path("s"), "unshare", "-m", "sh", "-c", script, "sh", resolv, self}, args...)...)
 	}, "--listen", "0")
-	s.client.Transport = &http.Transport{DisableKeepAlives: true, Dial: func(network, address string) (c net.Conn, err error) {
+	s.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(_ context.Context, network, address string) (c net.Conn, err error) {
 		err = inside(func() error { c, err = net.Dial(network, address); return err })
 		return c, err
 	}}

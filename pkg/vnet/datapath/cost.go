@@ -136,3 +136,9 @@ func hookName(program string) string {
 	}
 	return strings.TrimPrefix(program, "radar_")
 }
+
+// AreMeasured reports whether the kernel measures all programs now.
+func AreMeasured() bool {
+	text, err := os.ReadFile(statsSwitch)
+	return err == nil && strings.TrimSpace(string(text)) != "0"
+}
