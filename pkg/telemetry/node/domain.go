@@ -24,7 +24,7 @@ import (
 )
 
 // Version is that of the description and of the maps. A domain of another one is only taken off.
-const Version = 1
+const Version = 2
 
 // Domain describes nodes of this machine that speak INT with each other.
 type Domain struct {
