@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -67,6 +68,15 @@ type moment struct {
 	again, lost  bool
 }
 
+// isLost: what TCP frees itself (data that it has already, or of a socket that was closed) has arrived.
+func isLost(r *record.Record) bool {
+	if d := r.LocalDrop; d != nil {
+		place := aggregate.LossPlace{Reason: d.Reason, Function: d.Function}
+		return !place.FreedByTCP()
+	}
+	return r.State == record.Lost || r.State == record.Expired && r.Loss != nil
+}
+
 // sequence holds the moments of a TCP sender against its packets.
 func sequence(t *testing.T, rows []map[string]string, packets []record.Record) {
 	t.Helper()
@@ -80,7 +90,7 @@ func sequence(t *testing.T, rows []map[string]string, packets []record.Record) {
 			if first < 0 {
 				first = int64(*r.TCPSeq)
 			}
-			m := moment{at: r.TNs, seq: int64(uint32(int64(*r.TCPSeq) - first)), lost: r.State == record.Lost || r.LocalDrop != nil}
+			m := moment{at: r.TNs, seq: int64(uint32(int64(*r.TCPSeq) - first)), lost: isLost(&r)}
 			m.end = m.seq + int64(*r.TCPPayload)
 			if *r.TCPFlags&3 != 0 { // SYN and FIN have a number each
 				m.end++
