@@ -134,6 +134,16 @@ func ofInit(task, group string) bool {
 // Len is how many drops the list has.
 func (w *Watch) Len() int { return len(w.events) }
 
+// Unseen is how many of the listed drops for that reason interrupted a thread of process 1.
+func (w *Watch) Unseen(reason string) (n int) {
+	for _, e := range w.events {
+		if e.init && e.reason == reason {
+			n++
+		}
+	}
+	return n
+}
+
 // Blind reports whether a drop for one of the reasons in that time, Unix ns, interrupted a thread of
 // process 1, or can be one of those that the kernel counted as missed. It counts each drop
 // for one question.
