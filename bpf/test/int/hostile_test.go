@@ -182,25 +182,8 @@ func (c *chain) inject(payload []byte) {
 		copy(f[i*6:], l.Attrs().HardwareAddr)
 	}
 	// Past the programs of r1's port, as another node would send it.
-	inNetns(c.t, c.Path("r1"), func() error { return sendBypassing("e1", f) })
+	inNetns(c.t, c.Path("r1"), func() error { return nstest.SendFrameBypassing("e1", f) })
 	await(c.t, c.link1, 1)
-}
-
-// sendBypassing sends a frame without the qdisc and the hooks of TC.
-func sendBypassing(port string, frame []byte) error {
-	link, err := net.InterfaceByName(port)
-	if err != nil {
-		return err
-	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
-		return err
-	}
-	return unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: link.Index, Protocol: htons(unix.ETH_P_IP)})
 }
 
 // testDropForeign: at an edge that is set so, foreign INT goes no further.

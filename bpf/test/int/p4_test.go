@@ -148,7 +148,7 @@ func (c *chain) link(frame []byte, node, port, peer, peerPort string) {
 		}
 		copy(f[i*6:], l.Attrs().HardwareAddr)
 	}
-	inNetns(c.t, c.Path(node), func() error { return sendBypassing(port, f) })
+	inNetns(c.t, c.Path(node), func() error { return nstest.SendFrameBypassing(port, f) })
 }
 
 // sameButTTL compares all of two packets but the TTL, and IPv4's checksum.

@@ -189,7 +189,7 @@ func testQuotesOfOthers(t *testing.T, n *nstest.Net) {
 	// No INT: nothing changes.
 	for name, ip := range map[string][]byte{"no INT": sent, "an answer": {0x45}, "garbage": payload(200), "nothing": nil} {
 		f := c.errorAbout(ip, nil, len(ip))
-		inNetns(t, c.Path("r2"), func() error { return sendBypassing("e0", f) })
+		inNetns(t, c.Path("r2"), func() error { return nstest.SendFrameBypassing("e0", f) })
 		if len(ip) == 0 {
 			continue
 		}
@@ -220,7 +220,7 @@ func (c *chain) errorsOf(inside, sent []byte, t *testing.T) {
 	} {
 		before := c.r1.counts()
 		f := c.errorAbout(inside, test.extension, test.size)
-		inNetns(t, c.Path("r2"), func() error { return sendBypassing("e0", f) })
+		inNetns(t, c.Path("r2"), func() error { return nstest.SendFrameBypassing("e0", f) })
 		got := c.errorTo()[28:]
 		if test.want == nil {
 			sameBytes(t, fmt.Sprint("quote of ", test.size), got, inside[:test.size])

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,21 +24,6 @@ func (w *world) in(name string, f func() error) {
 	if err != nil {
 		w.Fatal(err)
 	}
-}
-
-// bypass sends a frame past the programs of a port, as another node would send it.
-func (w *world) bypass(port string, frame []byte) error {
-	l, err := net.InterfaceByName(port)
-	if err != nil {
-		return err
-	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return errors.Join(unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1),
-		unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: l.Index, Protocol: 8}))
 }
 
 // tap is a capture at one end of a link: what its port has sent, and what has come in there.

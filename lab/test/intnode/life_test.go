@@ -89,7 +89,7 @@ func TestKilledAgent(t *testing.T) {
 	})
 	// A packet with INT that comes now is still freed of it.
 	last.packets(true)
-	w.in("r1", func() error { return w.bypass("e1", bearing) })
+	w.in("r1", func() error { return nstest.SendFrameBypassing("e1", bearing) })
 	var came []packet
 	nstest.WaitFor(t, "the packet at h2", func() bool {
 		came = append(came, ofPort(last.packets(true), 5001)...)

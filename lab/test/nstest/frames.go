@@ -29,6 +29,11 @@ func OpenFrames(port string) (*Frames, error) {
 	return &Frames{fd, &unix.SockaddrLinklayer{Ifindex: itf.Index}}, nil
 }
 
+// Bypass lets the frames that follow go past the port's queue and the programs of TC, as another machine's would come.
+func (f *Frames) Bypass() error {
+	return unix.SetsockoptInt(f.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
+}
+
 // Send sends one frame. ENOBUFS: the port had no room, and has dropped it.
 func (f *Frames) Send(frame []byte) error { return unix.Sendto(f.fd, frame, 0, f.to) }
 
@@ -42,5 +47,18 @@ func SendFrame(port string, frame []byte) error {
 		return err
 	}
 	defer f.Close()
+	return f.Send(frame)
+}
+
+// SendFrameBypassing is SendFrame after Bypass.
+func SendFrameBypassing(port string, frame []byte) error {
+	f, err := OpenFrames(port)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Bypass(); err != nil {
+		return err
+	}
 	return f.Send(frame)
 }

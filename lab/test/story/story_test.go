@@ -117,11 +117,12 @@ func TestPage(t *testing.T) {
 			r.judge(said)
 		}
 		// The list is short if it has the drops of that run alone: it has those of all that runs on this machine.
-		if strings.Contains(b.script, "--record after") {
+		judged := strings.Contains(b.script, "--record after")
+		if judged {
 			r.drops = dropwatch.Start(t)
 		}
 		said[b.heading] += r.must(b.script)
-		if strings.Contains(b.script, "--record after") {
+		if judged {
 			if err := r.drops.Stop(); err != nil {
 				t.Fatal(err)
 			}

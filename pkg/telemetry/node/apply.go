@@ -166,12 +166,10 @@ func (a *applier) findPorts() error {
 			}
 			continue
 		}
-		if err == nil {
-			a.find(n, list)
-		}
-		if err != nil && !gone(err) {
+		if err != nil {
 			return err
 		}
+		a.find(n, list)
 	}
 	return nil
 }
@@ -184,17 +182,12 @@ func (a *applier) open() error {
 		if gone(err) {
 			continue
 		}
-		m, err := openMap(nodePin(a.d.Name, bpfobj.IntMapPorts, n.Index))
+		t, err := pinnedTable(a.d.Name, n.Index)
 		if err != nil {
 			return err
 		}
-		if m == nil {
+		if t == nil {
 			continue
-		}
-		t, err := openTable(m)
-		m.Close()
-		if err != nil {
-			return err
 		}
 		a.fill(t, n, list)
 		t.close()
@@ -237,24 +230,16 @@ func (a *applier) node(n *Node) error {
 	// cost a packet its INT. New sources wait until all programs are there, and so do ports that lead inside.
 	t.prepare(n, list, a.most, had)
 	wanted, err := a.lacks(n)
-	if err == nil && wanted {
-		err = a.attach(n, maps)
-	}
-	if err != nil {
+	if err != nil || !wanted {
 		return err
 	}
-	return nil
+	return a.attach(n, maps)
 }
 
 // flags are those that the node's interfaces have now, by their numbers.
 func (a *applier) flags(n *Node) (map[int]Flags, error) {
-	m, err := openMap(nodePin(a.d.Name, bpfobj.IntMapPorts, n.Index))
-	if err != nil || m == nil {
-		return nil, err
-	}
-	defer m.Close()
-	t, err := openTable(m)
-	if err != nil {
+	t, err := pinnedTable(a.d.Name, n.Index)
+	if err != nil || t == nil {
 		return nil, err
 	}
 	defer t.close()

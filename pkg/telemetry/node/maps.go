@@ -175,6 +175,16 @@ type table struct {
 	mask uint32
 }
 
+// pinnedTable is that of a node whose programs are there; nil: there is none. The caller closes it.
+func pinnedTable(domainName string, index uint32) (*table, error) {
+	m, err := openMap(nodePin(domainName, bpfobj.IntMapPorts, index))
+	if err != nil || m == nil {
+		return nil, err
+	}
+	defer m.Close()
+	return openTable(m)
+}
+
 func openTable(m *ebpf.Map) (*table, error) {
 	n := int(m.MaxEntries())
 	mem, err := mapped(m, n*int(unsafe.Sizeof(bpfobj.IntIntPort{})))

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"os"
-	"strings"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -34,16 +33,13 @@ func Dropping(node topo.NodeSpec) (found bool, err error) {
 
 // xtDropping reports whether a legacy table of the thread's namespace has a rule, or a policy, that drops.
 func xtDropping() (found bool, err error) {
-	for _, f := range xtFamilies {
-		names, _ := os.ReadFile("/proc/thread-self/net/" + f.names)
-		for _, table := range strings.Fields(string(names)) {
-			entries, failed := f.entries(table)
-			if failed != nil {
-				err = failed
-				continue
-			}
-			found = found || f.dropping(entries)
+	for f, table := range xtTables {
+		entries, failed := f.entries(table)
+		if failed != nil {
+			err = failed
+			continue
 		}
+		found = found || f.dropping(entries)
 	}
 	if modules, failed := os.ReadFile("/proc/modules"); failed == nil && bytes.Contains(modules, []byte("ebtable_")) {
 		found = true // only its tool knows, and it makes empty tables
@@ -86,10 +82,7 @@ func (f *xtFamily) dropping(entries []byte) bool {
 // nftDropping reports whether nf_tables of the thread's namespace have a rule or a policy that drops.
 func nftDropping() bool {
 	for _, get := range []int{unix.NFT_MSG_GETRULE, unix.NFT_MSG_GETCHAIN} {
-		req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP)
-		req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
-		msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
-		for _, m := range msgs {
+		for _, m := range nftDump(get) {
 			if len(m) >= nl.SizeofNfgenmsg && nftDrops(get, m[nl.SizeofNfgenmsg:]) {
 				return true
 			}

@@ -4,13 +4,10 @@ package rules
 
 import (
 	"bytes"
-	"os"
-	"strings"
+	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -40,28 +37,17 @@ func namesRedirect(b []byte) bool {
 
 // nftRedirects says whether a rule of nf_tables in the thread's namespace redirects.
 func nftRedirects() bool {
-	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
-	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
-	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
-	for _, m := range msgs {
-		if namesRedirect(m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nftDump(unix.NFT_MSG_GETRULE), namesRedirect)
 }
 
 // xtRedirects says the same of legacy tables. One that cannot be read may have such a rule.
 func xtRedirects() bool {
-	for _, f := range xtFamilies {
-		names, _ := os.ReadFile("/proc/thread-self/net/" + f.names)
-		for _, table := range strings.Fields(string(names)) {
-			if table != "nat" {
-				continue
-			}
-			if entries, err := f.entries(table); err != nil || namesRedirect(entries) {
-				return true
-			}
+	for f, table := range xtTables {
+		if table != "nat" {
+			continue
+		}
+		if entries, err := f.entries(table); err != nil || namesRedirect(entries) {
+			return true
 		}
 	}
 	return false

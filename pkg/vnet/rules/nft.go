@@ -30,15 +30,21 @@ func (u *nftUse) conflict() Conflict {
 	return Conflict{What: "nft", Text: fmt.Sprintf("%s: handle %d", u.where(), u.handle), Mask: u.mask}
 }
 
-// nftUses asks the kernel for the rules of the thread's namespace that touch the mark.
-// It needs no tool.
-func nftUses() []nftUse {
-	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
+// nftDump asks the kernel for all of a kind that nf_tables of the thread's namespace have: NFT_MSG_GETRULE,
+// NFT_MSG_GETCHAIN. Each message begins with struct nfgenmsg.
+func nftDump(get int) [][]byte {
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
 	// Of a dump that was interrupted, what is there. Any other error: there are no nf_tables.
 	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
+	return msgs
+}
+
+// nftUses asks the kernel for the rules of the thread's namespace that touch the mark.
+// It needs no tool.
+func nftUses() []nftUse {
 	var uses []nftUse
-	for _, m := range msgs {
+	for _, m := range nftDump(unix.NFT_MSG_GETRULE) {
 		if u := nftUseOf(m); u.mask != 0 {
 			uses = append(uses, u)
 		}

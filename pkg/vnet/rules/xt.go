@@ -126,21 +126,31 @@ func (u *xtUse) conflict() Conflict {
 	return Conflict{What: u.tool, Text: fmt.Sprintf("-t %s: rule %d of all", u.table, u.number+1), Mask: u.mask}
 }
 
-// xtUses reads the legacy tables of the thread's namespace. It makes no table: the kernel
-// would, for whoever asks for one by name. It needs no tool.
-func xtUses() (uses []xtUse, err error) {
-	for _, f := range xtFamilies {
+// xtTables goes through the legacy tables that the thread's namespace has. It makes no table: the kernel
+// would, for whoever asks for one by name.
+func xtTables(yield func(f *xtFamily, table string) bool) {
+	for i := range xtFamilies {
+		f := &xtFamilies[i]
 		names, _ := os.ReadFile("/proc/thread-self/net/" + f.names)
-		for _, table := range strings.Fields(string(names)) {
-			entries, failed := f.entries(table)
-			if failed != nil {
-				err = fmt.Errorf("read table %s of %s: %w", table, f.tool, failed)
-				continue
+		for table := range strings.FieldsSeq(string(names)) {
+			if !yield(f, table) {
+				return
 			}
-			for i, bits := range f.bits(entries) {
-				if bits != 0 {
-					uses = append(uses, xtUse{f.tool, table, i, bits})
-				}
+		}
+	}
+}
+
+// xtUses reads the legacy tables of the thread's namespace. It needs no tool.
+func xtUses() (uses []xtUse, err error) {
+	for f, table := range xtTables {
+		entries, failed := f.entries(table)
+		if failed != nil {
+			err = fmt.Errorf("read table %s of %s: %w", table, f.tool, failed)
+			continue
+		}
+		for i, bits := range f.bits(entries) {
+			if bits != 0 {
+				uses = append(uses, xtUse{f.tool, table, i, bits})
 			}
 		}
 	}
