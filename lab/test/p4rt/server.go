@@ -8,7 +8,9 @@ package p4rt
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 
@@ -102,12 +104,12 @@ func (s *Server) Restart(t testing.TB) {
 // Stop ends it.
 func (s *Server) Stop() { s.server.Stop() }
 
-// Held are the entries that it has.
+// Held are the entries that it has, always in the same order.
 func (s *Server) Held() (list []*p4.Entity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.held {
-		list = append(list, e)
+	for _, k := range slices.Sorted(maps.Keys(s.held)) {
+		list = append(list, s.held[k])
 	}
 	return list
 }

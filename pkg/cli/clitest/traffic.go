@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/dropwatch"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
@@ -27,6 +28,7 @@ type Status struct {
 		Alive    bool            `json:"alive"`
 		Troubles []agent.Trouble `json:"troubles"`
 	} `json:"agent"`
+	IPv6Held bool          `json:"ipv6_held"`
 	Lease    answer.Lease  `json:"lease"`
 	Nodes    []answer.Node `json:"nodes"`
 	Totals   agent.Totals  `json:"totals"`
@@ -161,6 +163,16 @@ func (w *World) Counter(name string) uint64 {
 	}
 	w.Fatalf("no counter %s", name)
 	return 0
+}
+
+// Untold is how many of the listed drops for that reason at most radar was not told of: no program ran
+// (package dropwatch).
+func (w *World) Untold(drops *dropwatch.Watch, reason string) uint64 {
+	w.Helper()
+	if err := drops.Read(); err != nil {
+		w.Fatal(err)
+	}
+	return uint64(drops.Unseen(reason)) + w.Counter("loss_missed")
 }
 
 // RowsOf is what a command answers in JSON.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/dropwatch"
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/radarbin"
@@ -67,6 +68,8 @@ type truth struct {
 	RTTUs   int64  `json:"rtt_us"`
 	BusyUs  int64  `json:"busy_us"`
 	RwndUs  int64  `json:"rwnd_us"`
+
+	untold func(reason string) uint64 // drops for which no program was run, at most
 }
 
 // slowCase is a network, or an end, that makes a flow slow.
@@ -118,8 +121,9 @@ func (c *slowCase) explained(t *testing.T, w *clitest.World, port int) (*explain
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
+	drops := dropwatch.Start(t)
 	text := w.In("h1", "python3", "-c", sender, to, arg(port), arg(c.seconds), arg(c.chunk), arg(c.gap), c.control)
-	k := &truth{}
+	k := &truth{untold: func(reason string) uint64 { return w.Untold(drops, reason) }}
 	if err := json.Unmarshal([]byte(text), k); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
@@ -246,12 +250,12 @@ func blackHole(mtu int) string {
 }
 
 // queueDrops: tc counts as many drops as radar does. It counts skbs, which a shaper cuts into packets.
-func queueDrops(t *testing.T, now string, a *explain.Answer, _ *truth) {
+func queueDrops(t *testing.T, now string, a *explain.Answer, k *truth) {
 	var dropped uint64
 	if _, err := fmt.Sscanf(now[strings.Index(now, "(dropped"):], "(dropped %d,", &dropped); err != nil {
 		t.Fatalf("%v in %s", err, now)
 	}
-	if lost := a.Queues[0].Lost; lost < dropped {
+	if lost := a.Queues[0].Lost; lost+k.untold("QDISC_DROP") < dropped {
 		t.Errorf("%d packets lost, tc has dropped %d", lost, dropped)
 	}
 	if rate := a.Queues[0].RateBps; rate < a.ThroughputBps*9/10 || rate > a.Queues[0].ConfiguredBps*11/10 {
@@ -260,7 +264,7 @@ func queueDrops(t *testing.T, now string, a *explain.Answer, _ *truth) {
 }
 
 // ruleDrops: nft counts as many drops as radar does, in skbs.
-func ruleDrops(t *testing.T, now string, a *explain.Answer, _ *truth) {
+func ruleDrops(t *testing.T, now string, a *explain.Answer, k *truth) {
 	var packets, lost uint64
 	if _, err := fmt.Sscanf(now[strings.Index(now, "counter packets"):], "counter packets %d", &packets); err != nil {
 		t.Fatalf("%v in %s", err, now)
@@ -268,7 +272,7 @@ func ruleDrops(t *testing.T, now string, a *explain.Answer, _ *truth) {
 	for _, l := range a.Losses {
 		lost += l.Packets
 	}
-	if packets == 0 || lost < packets {
+	if packets == 0 || lost+k.untold("NETFILTER_DROP") < packets {
 		t.Errorf("%d packets lost, nft has dropped %d", lost, packets)
 	}
 }

@@ -324,8 +324,8 @@ func TestRestart(t *testing.T) {
 		t.Errorf("after the restart: %v, loaded %d times, holds %d entries", err, s.Loaded(), len(s.Held()))
 	}
 	// Somebody else removes what is watched.
-	e := slices.IndexFunc(s.Held(), func(e *p4.Entity) bool { return e.GetTableEntry().GetTableId() == 48132632 })
-	s.Drop(s.Held()[e])
+	held := s.Held()
+	s.Drop(held[slices.IndexFunc(held, func(e *p4.Entity) bool { return e.GetTableEntry().GetTableId() == 48132632 })])
 	if ok, err := c.Holds(t.Context()); ok || err != nil {
 		t.Errorf("an entry is gone, and it holds all: %v, %v", ok, err)
 	}
