@@ -397,6 +397,37 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestDatagramsLost: datagrams that a queue lets out slowly are lost elsewhere, too. The place that loses most is the
+// cause: datagrams have no recovery whose time could be compared.
+func TestDatagramsLost(t *testing.T) {
+	for _, c := range []struct {
+		elsewhere int // one of so many
+		cause     Cause
+		place     string
+	}{{5, ByFirewall, "r1"}, {100, ByQueue, "r1/eth1"}} {
+		w := &wire{}
+		for i := range 400 {
+			r := w.packet(true, float64(i), 20_000, 0, 0, 0, 0, 0)
+			r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", 1028, nil, nil, nil, nil
+			r.Hops[1].QueueNs = ptr(18 * ms)
+			switch {
+			case i%c.elsewhere == 1:
+				lose(r, refusedByRule)
+				r.Hops[1].QueueNs = nil
+			case i%20 == 2:
+				lose(r, record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf"})
+				r.Hops[1].QueueNs = nil
+			}
+		}
+		f := flow
+		f.Proto = "udp"
+		a := w.explained(t, f)
+		if a.Cause != c.cause || a.Place != c.place {
+			t.Errorf("one of %d is lost by a rule: the cause is %s at %s, want %s at %s: %+v", c.elsewhere, a.Cause, a.Place, c.cause, c.place, a.Queues)
+		}
+	}
+}
+
 // TestMemory: a long flow takes no more memory than a shorter one.
 func TestMemory(t *testing.T) {
 	used := func(n int) uint64 {

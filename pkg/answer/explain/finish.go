@@ -42,6 +42,9 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 		ans.Lacks = append(ans.Lacks, TooMany)
 	}
 	d := &decision{Answer: ans, c: c, h: &c.halves[dir], other: &c.halves[1-dir]}
+	if ans.Time != nil {
+		d.spent = *ans.Time
+	}
 	d.decide()
 	return ans, true
 }

@@ -9,6 +9,7 @@ type decision struct {
 	*Answer
 	c        *conn
 	h, other *half
+	spent    Times // Answer.Time; zero for a flow that has none, as UDP
 }
 
 // What counts as much.
@@ -103,7 +104,7 @@ func (d *decision) slowSetup() bool {
 // byMTU: packets above some size are lost, and the sender goes on to send them.
 func (d *decision) byMTU() bool {
 	stuck := d.h.stuck()
-	if !stuck && float64(d.recovering()) < fewRecovery*float64(d.h.last-d.h.first) {
+	if !stuck && float64(d.spent.Recovery) < fewRecovery*float64(d.h.last-d.h.first) {
 		return false
 	}
 	for i := range d.Losses {
@@ -119,13 +120,6 @@ func (d *decision) byMTU() bool {
 		}
 	}
 	return false
-}
-
-func (d *decision) recovering() int64 {
-	if d.Time == nil {
-		return 0
-	}
-	return d.Time.Recovery
 }
 
 // blame names a place of losses. What it is follows from the reason.
@@ -177,11 +171,11 @@ func (d *decision) busiest(way string) (best *QueueRow) {
 // bySaturatedQueue: a queue has always something of the flow to send, so that no window could make it faster.
 func (d *decision) bySaturatedQueue() bool {
 	q := d.busiest("data")
-	if q == nil || q.Busy < isFull || d.Time != nil && 2*(d.Time.Closed+d.Time.Sender) > d.Time.all() {
+	if q == nil || q.Busy < isFull || 2*(d.spent.Closed+d.spent.Sender) > d.spent.all() {
 		return false
 	}
-	if l := d.mostLost(); l != nil && l.of.kind() != byQueue && l.Ratio > muchLost && d.recovering()*2 > d.Time.all() {
-		return false // byLosses
+	if l := d.mostLost(); l != nil && l.of.kind() != byQueue && l.Ratio > muchLost && 2*d.spent.Recovery >= d.spent.all() {
+		return false // byLosses: of a flow without these times, UDP, most packets are lost elsewhere
 	}
 	d.blameQueue(q)
 	return true
@@ -193,8 +187,8 @@ func (d *decision) blameQueue(q *QueueRow) {
 
 // byEnds: the receiver's window, or the sender's application, takes most of the time.
 func (d *decision) byEnds() bool {
-	t := d.Time
-	if t == nil || t.all() == 0 || d.Proto != "tcp" {
+	t := &d.spent
+	if t.all() == 0 || d.Proto != "tcp" {
 		return false
 	}
 	network, receiver := t.Network+t.Recovery, t.Window+t.Closed
@@ -218,7 +212,7 @@ func (d *decision) byEnds() bool {
 // byReceiver tells a slow receiver from a small window. A slow one closes a window that was open; a small one is never
 // large, or stays open.
 func (d *decision) byReceiver() {
-	t := d.Time
+	t := &d.spent
 	d.Cause, d.Place = ByWindow, d.Receiver
 	if d.h.shut*2 > t.Closed+t.Window { // else it opens at once: the buffer holds no more
 		d.Cause, d.Wait = ByReceiver, WindowClosed
@@ -253,7 +247,7 @@ func (d *decision) byLosses() bool {
 	}
 	n := d.Lost + d.Dropped - d.tooOld()
 	all := ratio(n, d.Packets)
-	stuck := d.h.stuck() || d.Time != nil && float64(d.recovering()) > fewRecovery*float64(d.Time.all())
+	stuck := d.h.stuck() || float64(d.spent.Recovery) > fewRecovery*float64(d.spent.all())
 	if all < fewLost && !stuck || n < 2 && !stuck {
 		return false
 	}
@@ -282,8 +276,8 @@ func (d *decision) byAckLosses() bool {
 		return false
 	}
 	none := d.h.una-d.h.base <= 1 // but for the SYN's
-	waited := float64(d.h.ackWait + d.recovering())
-	if !none && (2*d.ResentWhy[AckLost] <= d.Resent || waited <= fewRecovery*float64(d.Time.all())) {
+	waited := float64(d.h.ackWait + d.spent.Recovery)
+	if !none && (2*d.ResentWhy[AckLost] <= d.Resent || waited <= fewRecovery*float64(d.spent.all())) {
 		return false
 	}
 	d.blame(most)
