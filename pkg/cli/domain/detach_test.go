@@ -34,7 +34,7 @@ func TestDetachedTexts(t *testing.T) {
 func TestDetachOther(t *testing.T) {
 	w := clitest.NewWorld(t)
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
-	path := domain.File(w.Domain, "domain.json")
+	path := domain.File(w.Domain, domain.Description)
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -293,7 +293,7 @@ func TestHalfAttached(t *testing.T) {
 	attach := func() string {
 		w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
 		w.Kill()
-		return domain.File(w.Domain, "domain.json")
+		return domain.File(w.Domain, domain.Description)
 	}
 
 	if err := os.Remove(attach()); err != nil {
@@ -314,7 +314,7 @@ func TestHalfAttached(t *testing.T) {
 	if err := os.MkdirAll(domain.Dir(w.Domain), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(domain.File(w.Domain, "domain.json"), description, 0o600); err != nil {
+	if err := os.WriteFile(domain.File(w.Domain, domain.Description), description, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	broken("no programs", "is half attached")

@@ -85,9 +85,8 @@ func (a *addresses) close() {
 	}
 }
 
-func (a *addresses) run(ctx context.Context) error {
-	reload := time.NewTicker(saveEvery)
-	defer reload.Stop()
+func (a *addresses) run(ctx context.Context, p *pulse) error {
+	quick, reload := p.Quick(), p.Second()
 	var again <-chan time.Time // nil: no node is to be looked at again
 	var nodes []topo.Changed   // these
 	ready := a.watcher.C()     // nil while it waits
@@ -96,9 +95,12 @@ func (a *addresses) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-reload.C:
+		case <-quick:
+			a.watcher.NoteIdle()
+			continue
+		case <-reload:
 			// The loop that follows the ring notices a domain that is gone.
-			if a.handle.Reload() == nil {
+			if a.handle.ReloadChanged() == nil {
 				a.follow()
 			}
 			a.save() // there may be room again

@@ -169,16 +169,18 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	defer watch.close()
 
 	group, inner := errgroup.WithContext(ctx)
+	wakes := new(pulse)
 	group.Go(func() error { return a.await(inner) })
-	group.Go(func() error { return keeper.run(inner) })
-	group.Go(func() error { return watch.run(inner) })
-	group.Go(func() error { return addresses.run(inner) })
-	group.Go(func() error { return ipv6.run(inner) })
-	group.Go(func() error { return marks.run(inner) })
-	group.Go(func() error { return newContainers(a.name, a.log).run(inner) })
-	group.Go(func() error { return newNetworks(a.name, a.log).run(inner) })
+	group.Go(func() error { return keeper.run(inner, wakes) })
+	group.Go(func() error { return watch.run(inner, wakes) })
+	group.Go(func() error { return addresses.run(inner, wakes) })
+	group.Go(func() error { return ipv6.run(inner, wakes) })
+	group.Go(func() error { return marks.run(inner, wakes) })
+	group.Go(func() error { return newContainers(a.name, a.log).run(inner, wakes) })
+	group.Go(func() error { return newNetworks(a.name, a.log).run(inner, wakes) })
 	group.Go(func() error { return a.switches.run(inner) })
-	group.Go(func() error { return a.follow(inner) })
+	group.Go(func() error { return a.follow(inner, wakes) })
+	group.Go(func() error { return wakes.run(inner) })
 	if ready != nil {
 		ready()
 	}
@@ -205,33 +207,39 @@ func (a *Agent) await(ctx context.Context) error {
 
 // Intervals of the loops.
 const (
-	sweepEvery = time.Second            // keys whose packet has expired
-	saveEvery  = time.Second            // snapshot, and a look at the domain's description
-	pollMost   = 100 * time.Millisecond // ring, while it moves slowly
-	pollLeast  = time.Millisecond
+	pollMost  = 100 * time.Millisecond // ring, while it moves slowly; at rest quickEvery
+	pollLeast = time.Millisecond
 )
 
 // follow turns the ring into aggregates until ctx ends.
-func (a *Agent) follow(ctx context.Context) error {
+func (a *Agent) follow(ctx context.Context, p *pulse) error {
 	var (
-		pace     = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
-		once     = onceLogger{log: a.log, troubles: a.troubles}
-		saved    time.Time
-		interval = time.Duration(0)
+		pace          = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
+		once          = onceLogger{log: a.log, troubles: a.troubles}
+		quick, second = p.Quick(), p.Second()
+		soon          = time.After(0) // nil: the next beat is soon enough
+		save          = true
 	)
 	for {
 		select {
 		case <-ctx.Done():
 			once.warn("write snapshot", a.save())
 			return nil
-		case <-time.After(interval):
+		case <-soon:
+		case <-quick:
+		case <-second:
+			save = true
 		}
 		once.warn("follow the ring", a.reader.Collector.Poll())
-		interval = pace.next(a.reader.Maps.Cursor(), time.Now())
-		if time.Since(saved) < saveEvery {
+		p.ring.Store(a.reader.Maps.Cursor())
+		soon = nil
+		if interval := pace.next(p.ring.Load(), time.Now()); interval < quickEvery {
+			soon = time.After(interval)
+		}
+		if !save {
 			continue
 		}
-		saved = time.Now()
+		save = false
 		err := a.reader.Update()
 		if errors.Is(err, domain.ErrNotAttached) {
 			return errEnd{Vanished}
@@ -260,18 +268,22 @@ type pacer struct {
 }
 
 // burst is how fast a ring at rest must be expected to start, in positions a
-// second: the interval is chosen so that it gets a quarter round at most.
+// second: the interval is chosen so that it gets half a round at most. One that
+// moves gets a quarter.
 const burst = 2_000_000
 
 // next returns the time until the next look, with the ring at cursor now.
 func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
-	rate := float64(burst)
+	rate, most, part := float64(burst), pollMost, 4
+	if cursor == p.last && !p.when.IsZero() {
+		most, part = quickEvery, 2
+	}
 	if since := now.Sub(p.when).Seconds(); !p.when.IsZero() && since > 0 {
 		rate = max(rate, float64(cursor-p.last)/since)
 	}
 	p.last, p.when = cursor, now
-	quarter := float64(p.slots) / 4 / rate
-	return min(max(time.Duration(quarter*float64(time.Second)), pollLeast), pollMost)
+	seconds := float64(p.slots) / float64(part) / rate
+	return min(max(time.Duration(seconds*float64(time.Second)), pollLeast), most)
 }
 
 // onceLogger logs an error when it begins and its end, not every repetition.

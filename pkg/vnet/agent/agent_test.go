@@ -31,9 +31,11 @@ func TestPacer(t *testing.T) {
 		rate  uint64 // positions a second
 		want  time.Duration
 	}{
-		{1 << 20, 0, pollMost}, // at rest, and ready for a burst
-		{1 << 16, 0, 8192 * time.Microsecond},
-		{1 << 12, 0, pollLeast},
+		{1 << 20, 0, quickEvery}, // at rest, and ready for a burst
+		{1 << 16, 0, 16384 * time.Microsecond},
+		{1 << 11, 0, pollLeast},
+		{1 << 20, 1, pollMost},
+		{1 << 16, 1, 8192 * time.Microsecond},
 		{1 << 20, 1_000_000, pollMost},
 		{1 << 20, 10_000_000, 26214400 * time.Nanosecond},
 		{1 << 20, 1 << 40, pollLeast},

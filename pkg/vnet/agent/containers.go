@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -34,40 +35,53 @@ const (
 // containers attaches containers that start, if the domain's description says so.
 // Those that end are noticed by watch, as every namespace that ends.
 type containers struct {
-	name string
-	log  *slog.Logger
-	once onceLogger
+	name  string
+	log   *slog.Logger
+	once  onceLogger
+	file  statedir.Stamp // of the description
+	watch bool           // it says so
 }
 
 func newContainers(name string, log *slog.Logger) *containers {
 	return &containers{name: name, log: log, once: onceLogger{log: log}}
 }
 
-func (c *containers) run(ctx context.Context) error {
-	pause := reconnectLeast
+func (c *containers) run(ctx context.Context, p *pulse) error {
+	second, pause := p.Second(), reconnectLeast
 	for {
-		wait := saveEvery // the description may say so later
-		if c.wanted() {
-			answered, err := c.follow(ctx)
-			if answered {
-				pause = reconnectLeast
+		if !c.wanted() { // the description may say so later
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-second:
 			}
-			if ctx.Err() == nil {
-				c.once.warn("follow containers", err)
-			}
-			wait, pause = pause, min(2*pause, reconnectMost)
+			continue
+		}
+		answered, err := c.follow(ctx)
+		if answered {
+			pause = reconnectLeast
+		}
+		if ctx.Err() == nil {
+			c.once.warn("follow containers", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(wait):
+		case <-time.After(pause):
 		}
+		pause = min(2*pause, reconnectMost)
 	}
 }
 
 func (c *containers) wanted() bool {
-	d, err := domain.Load(c.name)
-	return err == nil && d.WatchContainers
+	if c.file.Changed(domain.File(c.name, domain.Description)) {
+		d, err := domain.Load(c.name)
+		if err != nil {
+			c.file.Forget()
+		}
+		c.watch = err == nil && d.WatchContainers
+	}
+	return c.watch
 }
 
 // follow attaches containers until the engine ends. answered says whether it was

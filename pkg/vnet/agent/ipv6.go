@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// How often to look whether IPv6 packets have come that are not measured yet.
-	ipv6Every = 100 * time.Millisecond
 	// The verifier's work is not done again soon where the kernel has refused the programs.
 	ipv6Again = time.Minute
 )
@@ -37,9 +35,8 @@ func newIPv6(name string, log *slog.Logger, t *troubles, wide <-chan struct{}) (
 func (p *ipv6) close() { p.handle.Close() }
 
 // run ends when the programs are there: they stay.
-func (p *ipv6) run(ctx context.Context) error {
-	ticker := time.NewTicker(ipv6Every)
-	defer ticker.Stop()
+func (p *ipv6) run(ctx context.Context, wakes *pulse) error {
+	quick := wakes.Quick()
 	var refused time.Time
 	needed := ""
 	for p.handle.IPv6Held() {
@@ -48,7 +45,7 @@ func (p *ipv6) run(ctx context.Context) error {
 			return nil
 		case <-p.wide:
 			needed = "a node has an IPv6 address"
-		case <-ticker.C:
+		case <-quick:
 			missed, err := p.handle.MissesIPv6()
 			p.once.warn("see whether IPv6 packets come", err)
 			if missed {

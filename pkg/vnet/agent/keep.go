@@ -42,9 +42,9 @@ func (k *keeper) renew() error {
 	return nil
 }
 
-func (k *keeper) run(ctx context.Context) error {
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
+func (k *keeper) run(ctx context.Context, p *pulse) error {
+	quick, rest, left := p.Quick(), rest{pulse: p}, 0
+	var swept time.Time
 	var lease <-chan time.Time // nil, if the lease never ends
 	if every := k.handle.RenewEvery(); every > 0 {
 		ticker := time.NewTicker(every)
@@ -57,8 +57,13 @@ func (k *keeper) run(ctx context.Context) error {
 			return nil
 		case <-lease:
 			k.log.warn("renew the lease", k.renew())
-		case <-sweep.C:
-			_, err := k.handle.SweepKeys()
+		case <-quick:
+			if now := time.Now(); !rest.isDue(now) && (left == 0 || now.Sub(swept) < secondEvery) {
+				continue
+			}
+			swept = time.Now()
+			var err error
+			_, left, err = k.handle.SweepKeys()
 			k.log.warn("sweep keys", err)
 		}
 	}

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// How often to look for rules of whose coming the kernel tells nobody.
-	quietEvery = time.Second
 	// A look that took long is followed by a pause that many times as long.
 	quietShare = 50
 	// The same for a look at everything, after messages were lost.
@@ -82,13 +80,12 @@ func (m *marks) close() {
 	}
 }
 
-func (m *marks) run(ctx context.Context) error {
+func (m *marks) run(ctx context.Context, p *pulse) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	wait.Go(func() { m.stop(ctx) })
-	ticker := time.NewTicker(quietEvery)
-	defer ticker.Stop()
-	var quiet, full time.Time // not before
+	wait.Go(func() { m.stop(ctx, p) })
+	quick, second, rest := p.Quick(), p.Second(), rest{pulse: p}
+	var silent, full time.Time // not before
 	lost := false
 	for {
 		select {
@@ -97,16 +94,20 @@ func (m *marks) run(ctx context.Context) error {
 		case <-m.more:
 		case <-m.watcher.Lost():
 			lost = true
-		case <-ticker.C:
+		case <-second:
 			// The loop that follows the ring notices a domain that is gone.
-			if err := m.handle.Reload(); err != nil {
+			if err := m.handle.ReloadChanged(); err != nil {
 				continue
 			}
 			m.follow(ctx)
-			if begin := time.Now(); begin.After(quiet) {
-				m.found(rules.FindQuiet(ctx, m.handle.MarkNodes(), m.mask))
-				quiet = time.Now().Add(quietShare * time.Since(begin))
+		case <-quick:
+			// The kernel announces no rules of these kinds.
+			begin := time.Now()
+			if begin.Before(silent) || !rest.isDue(begin) {
+				continue
 			}
+			m.found(rules.FindQuiet(ctx, m.handle.MarkNodes(), m.mask))
+			silent = time.Now().Add(quietShare * time.Since(begin))
 		}
 		if begin := time.Now(); lost && begin.After(full) {
 			lost = false
@@ -118,15 +119,14 @@ func (m *marks) run(ctx context.Context) error {
 }
 
 // stop stops nodes as the kernel tells of their rules.
-func (m *marks) stop(ctx context.Context) {
-	reload := time.NewTicker(saveEvery)
-	defer reload.Stop()
+func (m *marks) stop(ctx context.Context, p *pulse) {
+	reload := p.Second()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-reload.C:
-			_ = m.quick.Reload() // else what is known holds
+		case <-reload:
+			_ = m.quick.ReloadChanged() // else what is known holds
 		case use := <-m.watcher.C():
 			uses := []rules.Conflict{use}
 			var err error

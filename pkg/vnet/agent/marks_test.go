@@ -126,8 +126,9 @@ func followMarks(t *testing.T, specs []topo.NodeSpec) (name string, end func()) 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.run(ctx) }()
+	done, wakes := make(chan error, 1), new(pulse)
+	go func() { done <- m.run(ctx, wakes) }()
+	go func() { _ = wakes.run(ctx) }()
 	return name, func() {
 		cancel()
 		if err := <-done; err != nil {

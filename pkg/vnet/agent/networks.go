@@ -7,10 +7,9 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
-	"time"
 
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
@@ -22,7 +21,7 @@ type networks struct {
 	name string
 	log  *slog.Logger
 	once onceLogger
-	file os.FileInfo       // of the description that was looked at
+	file statedir.Stamp    // of the description that was looked at
 	seen map[uint16]string // bridges that were asked about, by port
 }
 
@@ -30,14 +29,13 @@ func newNetworks(name string, log *slog.Logger) *networks {
 	return &networks{name: name, log: log, once: onceLogger{log: log}}
 }
 
-func (n *networks) run(ctx context.Context) error {
-	ticker := time.NewTicker(saveEvery)
-	defer ticker.Stop()
+func (n *networks) run(ctx context.Context, p *pulse) error {
+	second := p.Second()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-second:
 			n.look(ctx)
 		}
 	}
@@ -46,15 +44,14 @@ func (n *networks) run(ctx context.Context) error {
 // look asks about bridges if there are others than before. Those of which the engine knows nothing
 // are not asked about again until then.
 func (n *networks) look(ctx context.Context) {
-	file, err := os.Stat(domain.File(n.name, "domain.json"))
-	if err != nil || n.file != nil && os.SameFile(file, n.file) && file.ModTime().Equal(n.file.ModTime()) {
+	if !n.file.Changed(domain.File(n.name, domain.Description)) {
 		return
 	}
 	d, err := domain.Load(n.name)
 	if err != nil {
+		n.file.Forget()
 		return // the loop that follows the ring notices a domain that is gone
 	}
-	n.file = file
 	bridges := make(map[uint16]string)
 	for _, p := range d.Ports {
 		if !p.Removed && p.Place == domain.Bridge {

@@ -4,9 +4,9 @@ package agent
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/host/symbols"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -21,8 +21,8 @@ type Reader struct {
 	Collector *aggregate.Collector // of OpenReader only
 
 	symbols *symbols.Table
-	file    os.FileInfo // of the description that was read
-	moves   os.FileInfo // the same of addresses that moved; nil: there are none
+	file    statedir.Stamp // of the description that was read
+	moves   statedir.Stamp // the same of addresses that moved
 }
 
 // OpenRing opens the domain for reading the ring alone: Collector is nil. It
@@ -30,7 +30,7 @@ type Reader struct {
 func OpenRing(name string) (*Reader, error) {
 	r := &Reader{symbols: symbols.Load()}
 	// Before reading, so that a later change is noticed. Load explains errors.
-	r.file, _ = os.Stat(domain.File(name, "domain.json"))
+	r.file.Changed(domain.File(name, domain.Description))
 	var err error
 	if r.Domain, err = domain.Load(name); err != nil {
 		return nil, err
@@ -46,14 +46,15 @@ func OpenRing(name string) (*Reader, error) {
 // UpdateMoves reads which addresses have moved, if that has changed. A file that cannot be
 // read says nothing: the agent, which writes it, tells why.
 func (r *Reader) UpdateMoves() {
-	file, err := os.Stat(domain.MovesFile(r.Domain.Name))
-	if err != nil || r.moves != nil && os.SameFile(file, r.moves) && file.ModTime().Equal(r.moves.ModTime()) {
+	if !r.moves.Changed(domain.MovesFile(r.Domain.Name)) {
 		return
 	}
-	if moves, err := domain.LoadMoves(r.Domain); err == nil {
-		r.moves = file
-		r.Decoder.SetMoves(moves)
+	moves, err := domain.LoadMoves(r.Domain)
+	if err != nil {
+		r.moves.Forget()
+		return
 	}
+	r.Decoder.SetMoves(moves)
 }
 
 // OpenReader is OpenRing and the aggregates: it continues from the domain's
@@ -117,15 +118,15 @@ func (r *Reader) Refresh() (*domain.Domain, error) {
 // domain.ErrNotAttached if the domain that was opened is gone.
 func (r *Reader) Update() error {
 	r.UpdateMoves()
-	file, err := os.Stat(domain.File(r.Domain.Name, "domain.json"))
-	if err == nil && r.file != nil && os.SameFile(file, r.file) && file.ModTime().Equal(r.file.ModTime()) {
+	if !r.file.Changed(domain.File(r.Domain.Name, domain.Description)) {
 		return nil
 	}
 	d, err := r.Refresh()
 	if err != nil {
+		r.file.Forget()
 		return err
 	}
-	r.Domain, r.file = d, file
+	r.Domain = d
 	r.Decoder.SetDomain(d)
 	return nil
 }

@@ -17,9 +17,6 @@ import (
 // How long the topology must be quiet before it is worked out again.
 const quietTime = 200 * time.Millisecond
 
-// How often to look for namespaces that are gone but for what the agent holds in them.
-const goneEvery = 100 * time.Millisecond
-
 // watch follows the topology: interfaces and addresses that come and go, nodes
 // that others add to the domain.
 type watch struct {
@@ -90,30 +87,29 @@ func (w *watch) empty() bool {
 	return len(w.handle.Domain.Chosen()) == 0
 }
 
-func (w *watch) run(ctx context.Context) error {
-	changed := time.NewTicker(saveEvery)
-	defer changed.Stop()
-	gone := time.NewTicker(goneEvery)
-	defer gone.Stop()
+func (w *watch) run(ctx context.Context, p *pulse) error {
+	quick, second, rest := p.Quick(), p.Second(), rest{pulse: p}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.watcher.C():
 			w.refresh(ctx)
-		case <-gone.C:
+		case <-quick:
 			w.handle.ReleaseGone()
 			if !w.again && w.handle.Changed() {
 				w.refresh(ctx)
 			}
-		case <-changed.C:
+			if rest.isDue(time.Now()) {
+				w.once.warn("follow memberships of groups", w.handle.SyncGroups())
+			}
+		case <-second:
 			// Nodes that another process added are to be watched as well. The
 			// loop that follows the ring notices a domain that is gone.
-			if err := w.handle.Reload(); err != nil {
+			if err := w.handle.ReloadChanged(); err != nil {
 				continue
 			}
 			w.once.warn("watch nodes", w.watchNodes())
-			w.once.warn("follow memberships of groups", w.handle.SyncGroups())
 			for _, text := range w.handle.FollowRedirects() {
 				w.log.Warn(text)
 			}

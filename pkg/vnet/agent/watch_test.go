@@ -65,8 +65,9 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.run(ctx) }()
+	done, wakes := make(chan error, 1), new(pulse)
+	go func() { done <- w.run(ctx, wakes) }()
+	go func() { _ = wakes.run(ctx) }()
 	nstest.Cleanup(t, func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -74,7 +75,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 		}
 		w.close()
 	})
-	time.Sleep(2 * saveEvery) // what attaching causes has been told
+	time.Sleep(2 * secondEvery) // what attaching causes has been told
 	return name, said
 }
 
@@ -108,7 +109,7 @@ func TestWatchTriesAgain(t *testing.T) {
 	}
 	name, said := follow(t, specs)
 
-	file := domain.File(name, "domain.json")
+	file := domain.File(name, domain.Description)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestWatchRoutes(t *testing.T) {
 		n.Up(node, "vx")
 	}
 	role("a tunnel that came", domain.Internal)
-	time.Sleep(2 * saveEvery) // all that this causes has been told
+	time.Sleep(2 * secondEvery) // all that this causes has been told
 	for _, change := range [][]string{
 		{"a", "route", "add", "10.0.1.2/32", "via", "10.0.2.2"},
 		{"b", "rule", "add", "to", "10.0.1.1", "table", "7"},

@@ -129,7 +129,7 @@ func (a *applier) save(d *domain.Domain) error {
 		if a.c.Old != nil {
 			_ = a.c.Old.Save()
 		} else {
-			_ = os.Remove(domain.File(a.c.Next.Name, "domain.json"))
+			_ = os.Remove(domain.File(a.c.Next.Name, domain.Description))
 		}
 	})
 	a.saved = merge.Clone(d)

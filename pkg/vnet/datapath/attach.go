@@ -216,7 +216,7 @@ func (p *plan) attachDropHook(undo *undo) error {
 // removeUnused removes a state directory in which no domain is described: Lock
 // makes one for every name. The caller holds the lock.
 func removeUnused(name string) {
-	if _, err := os.Stat(domain.File(name, "domain.json")); err == nil {
+	if _, err := os.Stat(domain.File(name, domain.Description)); err == nil {
 		return
 	}
 	_ = os.Remove(domain.File(name, "lock"))

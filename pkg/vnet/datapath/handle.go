@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -25,6 +26,7 @@ type Handle struct {
 	// Domain is the description as of Open, Reload or Refresh.
 	Domain *domain.Domain
 
+	file statedir.Stamp // of the description, for ReloadChanged
 	maps map[string]*ebpf.Map
 	// lossHook has statistics; nil: there is none. It is kept, as they count to the end.
 	lossHook *ebpf.Program
@@ -190,6 +192,18 @@ func (h *Handle) lockAndReload() (unlock func(), err error) {
 		return nil, err
 	}
 	return unlock, nil
+}
+
+// ReloadChanged is Reload, if the description has changed since it was last called.
+func (h *Handle) ReloadChanged() error {
+	if !h.file.Changed(domain.File(h.Domain.Name, domain.Description)) {
+		return nil
+	}
+	if err := h.Reload(); err != nil {
+		h.file.Forget()
+		return err
+	}
+	return nil
 }
 
 // Reload reads the description again: others may have changed it.

@@ -224,9 +224,9 @@ func TestSweepKeys(t *testing.T) {
 		}
 		want[uint32(i)] = c.keep
 	}
-	removed, err := h.SweepKeys()
-	if err != nil || removed != 2 {
-		t.Errorf("removed %d, %v", removed, err)
+	removed, left, err := h.SweepKeys()
+	if err != nil || removed != 2 || left != len(want)-2 {
+		t.Errorf("removed %d, left %d, %v", removed, left, err)
 	}
 	for id, keep := range want {
 		var pos uint64
@@ -249,7 +249,7 @@ func TestSweepKeysFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if removed, err := h.SweepKeys(); err != nil || removed != int(l.opts.Keys) {
+	if removed, left, err := h.SweepKeys(); err != nil || removed != int(l.opts.Keys) || left != 0 {
 		t.Errorf("removed %d of %d, %v", removed, l.opts.Keys, err)
 	}
 }

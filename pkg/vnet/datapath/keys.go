@@ -21,12 +21,12 @@ const arrivedFor = time.Second
 const keyBatch = 4096
 
 // SweepKeys removes the keys of packets whose slot has been overwritten, or was
-// marked longer than the timeout ago, or that have arrived, and returns how many.
+// marked longer than the timeout ago, or that have arrived, and returns how many, and how many are left.
 // Without it the map would fill with packets that vanished quietly or left by a
 // bridge. Call it about once a second.
-func (h *Handle) SweepKeys() (removed int, err error) {
+func (h *Handle) SweepKeys() (removed, left int, err error) {
 	if _, err := h.slots(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	m := h.maps[bpfobj.TcMapKeys]
 	batch := min(keyBatch, int(m.MaxEntries()))
@@ -37,15 +37,17 @@ func (h *Handle) SweepKeys() (removed int, err error) {
 		n, err := m.BatchLookup(&cursor, keys, positions, nil)
 		end := errors.Is(err, ebpf.ErrKeyNotExist)
 		if err != nil && !end {
-			return removed, fmt.Errorf("read keys: %w", err)
+			return removed, left, fmt.Errorf("read keys: %w", err)
 		}
 		for i := range n {
 			if h.expired(positions[i]) && removeKey(m, &keys[i], positions[i]) {
 				removed++
+			} else {
+				left++
 			}
 		}
 		if end {
-			return removed, nil
+			return removed, left, nil
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestRollbackOfExtension(t *testing.T) {
 
 func readDescription(t *testing.T, l *lab) map[string]any {
 	t.Helper()
-	b, err := os.ReadFile(domain.File(l.domain, "domain.json"))
+	b, err := os.ReadFile(domain.File(l.domain, domain.Description))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestHalfAttached(t *testing.T) {
 			what  string
 			spoil func()
 		}{
-			{"no description", func() { remove(t, domain.File(l.domain, "domain.json")) }},
+			{"no description", func() { remove(t, domain.File(l.domain, domain.Description)) }},
 			{"no ring", func() { remove(t, filepath.Join(domain.PinDir(l.domain), "ring")) }},
 		} {
 			l.attach(chain...)
@@ -178,7 +178,7 @@ func TestDamagedDescription(t *testing.T) {
 			l.attach(chain...)
 			objects = l.objects()
 		}
-		file := domain.File(l.domain, "domain.json")
+		file := domain.File(l.domain, domain.Description)
 		good, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

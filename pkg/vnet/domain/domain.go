@@ -304,7 +304,7 @@ func Load(name string) (*Domain, error) {
 	if err := statedir.CheckInRoot(Dir(name)); err != nil {
 		return nil, err
 	}
-	path := File(name, "domain.json")
+	path := File(name, Description)
 	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(PinDir(name)); err == nil {
@@ -332,7 +332,7 @@ func Load(name string) (*Domain, error) {
 // Damaged says of a domain that its description makes no sense, and what to do. It is
 // ErrDamaged.
 func Damaged(name string, why error) error {
-	return fmt.Errorf("%w: %s: %w (start anew with: «detach ‹domain› %s»)", ErrDamaged, File(name, "domain.json"), why, name)
+	return fmt.Errorf("%w: %s: %w (start anew with: «detach ‹domain› %s»)", ErrDamaged, File(name, Description), why, name)
 }
 
 // readFile is os.ReadFile with a bound.
@@ -377,7 +377,7 @@ func (d *Domain) Save() error {
 	if err != nil {
 		return fmt.Errorf("write domain description: %w", err)
 	}
-	if err := renameio.WriteFile(File(d.Name, "domain.json"), b, 0o600); err != nil {
+	if err := renameio.WriteFile(File(d.Name, Description), b, 0o600); err != nil {
 		return fmt.Errorf("write domain description: %w", err)
 	}
 	return nil
@@ -397,7 +397,7 @@ func List() ([]string, error) {
 		if statedir.CheckDomain(e.Name()) != nil {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(statedir.Root(), e.Name(), "domain.json")); err == nil {
+		if _, err := os.Stat(filepath.Join(statedir.Root(), e.Name(), Description)); err == nil {
 			names = append(names, e.Name())
 		}
 	}

@@ -44,7 +44,7 @@ func TestLoadWhatCannotBeUsed(t *testing.T) {
 		`{`:             {ErrDamaged, "«detach ‹domain› rdrtest»"},
 		`{"version":1}`: {ErrOtherVersion, "«detach ‹domain› rdrtest»"},
 	} {
-		if err := os.WriteFile(File("rdrtest", "domain.json"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(File("rdrtest", Description), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := Load("rdrtest")
@@ -52,7 +52,7 @@ func TestLoadWhatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want.says)
 		}
 	}
-	if err := os.Remove(File("rdrtest", "domain.json")); err != nil {
+	if err := os.Remove(File("rdrtest", Description)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load("rdrtest"); !errors.Is(err, ErrNotAttached) || errors.Is(err, ErrHalfAttached) {

@@ -23,8 +23,11 @@ func pinDir(name string, version int) string {
 	return filepath.Join("/sys/fs/bpf/radar", fmt.Sprintf("v%d", version), name)
 }
 
-// File returns the path of one of the domain's state files: "domain.json",
-// "lock", "agent.pid", "agent.log", "aggregates".
+// Description is the name of the file that describes a domain.
+const Description = "domain.json"
+
+// File returns the path of one of the domain's state files: Description, "lock",
+// "agent.pid", "agent.log", "aggregates".
 func File(name, file string) string { return filepath.Join(Dir(name), file) }
 
 // Kept says which domain's pins a process may hold.

@@ -31,7 +31,11 @@ type AddressWatcher struct {
 	out    chan struct{}
 	handle *netlink.Handle // in the watcher's namespace, to give ids
 	sock   *os.File
+	conn   syscall.RawConn // sock's
 	wait   sync.WaitGroup
+
+	reading sync.Mutex // held from when a message is read until it is noted
+	idle    uint64     // all that was told before that has been read and noted
 
 	mu    sync.Mutex
 	nodes map[int]NodeSpec // by id
@@ -59,10 +63,9 @@ type Told struct {
 // maxTold bounds how many of them are kept of a node until they are taken.
 const maxTold = 256
 
-// How often the watcher looks whether it has read all messages: it knows then that no change
-// before was overlooked. More often while there are changes.
+// How often the watcher looks whether it has read all messages, while there are changes. At other times its user says
+// when (NoteIdle).
 const (
-	idleEvery  = 100 * time.Millisecond
 	busyEvery  = 10 * time.Millisecond
 	busyWithin = time.Second
 )
@@ -89,7 +92,7 @@ func (w *AddressWatcher) open() (err error) {
 	if err != nil {
 		return err
 	}
-	w.sock = sock
+	w.sock, w.conn = sock, conn
 	w.wait.Add(1)
 	go w.receive(conn)
 	return nil
@@ -172,23 +175,27 @@ func (w *AddressWatcher) Set(specs []NodeSpec) error {
 func (w *AddressWatcher) receive(conn syscall.RawConn) {
 	defer w.wait.Done()
 	b, oob := make([]byte, 1<<16), make([]byte, 256)
-	idle := uint64(0) // all that was told before that has been read
 	var last time.Time
 	for {
-		every := idleEvery
+		var deadline time.Time // none
 		if time.Since(last) < busyWithin {
-			every = busyEvery
+			deadline = time.Now().Add(busyEvery)
 		}
 		var n, noob, flags int
 		var err error
-		_ = w.sock.SetReadDeadline(time.Now().Add(every)) // fails when it is closed, as Read does
+		_ = w.sock.SetReadDeadline(deadline) // fails when it is closed, as Read does
 		ended := conn.Read(func(fd uintptr) bool {
+			w.reading.Lock()
 			now := clock.Monotonic()
 			n, noob, flags, _, err = unix.Recvmsg(int(fd), b, oob, 0)
 			if errors.Is(err, unix.EAGAIN) {
-				idle = now
+				w.idle = now
 			}
-			return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+				w.reading.Unlock()
+				return false
+			}
+			return true // reading stays locked until the message is noted
 		})
 		switch {
 		case errors.Is(ended, os.ErrDeadlineExceeded):
@@ -202,10 +209,25 @@ func (w *AddressWatcher) receive(conn syscall.RawConn) {
 		} else if err == nil {
 			err = unix.EMSGSIZE
 		}
-		if w.note(msgs, host.NSIDOf(oob[:noob]), err, idle) {
+		if w.note(msgs, host.NSIDOf(oob[:noob]), err, w.idle) {
 			last = time.Now()
 		}
+		w.reading.Unlock()
 	}
+}
+
+// NoteIdle looks whether all messages have been read: no change before now was overlooked then. Call it some times a
+// second: that is how well it is known when an address came or went.
+func (w *AddressWatcher) NoteIdle() {
+	_ = w.conn.Control(func(fd uintptr) { // it fails when the socket is closed
+		w.reading.Lock()
+		defer w.reading.Unlock()
+		now := clock.Monotonic()
+		// Unlike recvmsg, poll leaves an error where receive will find it.
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); n == 0 && err == nil {
+			w.idle = now
+		}
+	})
 }
 
 // note keeps what a message says, and says whether that matters. The kernel tells once that its
