@@ -25,9 +25,6 @@ const keyBatch = 4096
 // Without it the map would fill with packets that vanished quietly or left by a
 // bridge. Call it about once a second.
 func (h *Handle) SweepKeys() (removed, left int, err error) {
-	if _, err := h.slots(); err != nil {
-		return 0, 0, err
-	}
 	m := h.maps[bpfobj.TcMapKeys]
 	batch := min(keyBatch, int(m.MaxEntries()))
 	keys := make([]bpfobj.TcRdrKey, batch)
@@ -38,6 +35,11 @@ func (h *Handle) SweepKeys() (removed, left int, err error) {
 		end := errors.Is(err, ebpf.ErrKeyNotExist)
 		if err != nil && !end {
 			return removed, left, fmt.Errorf("read keys: %w", err)
+		}
+		if n > 0 { // else the ring stays unmapped: mapped, it counts as this process's memory
+			if _, err := h.slots(); err != nil {
+				return removed, left, err
+			}
 		}
 		for i := range n {
 			if h.expired(positions[i]) && removeKey(m, &keys[i], positions[i]) {
