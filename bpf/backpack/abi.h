@@ -396,7 +396,7 @@ enum rdr_counter {
 	RDR_C_MAX = 39,
 };
 
-/* A late packet, whose slot another packet has: late.h. */
+/* A packet whose slot another packet has: late.h, replaced.h. */
 struct rdr_spelled_key {
 	__u32 index;
 	__u32 flow_hash;
@@ -411,7 +411,8 @@ struct rdr_spelled {
 	__u8 proto;
 	__u8 state; /* RDR_ST_IPV6 */
 	__u8 cut;   /* RDR_MINUS_ZERO */
-	__u8 pad[3];
+	__u8 turn;  /* turn_of() its slot's position */
+	__u16 port; /* where another one has taken its slot; in `spelled`: RDR_NO_PORT */
 };
 
 /* Packets of a flow have come to a node with bits of their own that spell an index. */

@@ -154,29 +154,39 @@ static __always_inline void retag(struct rdr_slot *s, __u32 tag, __u32 tag2, __u
 	WRITE_ONCE(s->len, s->len + grown);
 }
 
+/* The packet in the slot at index has other content from now on. What it was is kept: it may be another one. */
+GLOBAL int take_one(__u32 index, __u32 tag, __u32 tag2, __u32 grown, __u32 port_no)
+{
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	if (!s)
+		return 0;
+	fill_part(s, index); /* members take from the head what it had */
+	keep_replaced(index, index, port_no);
+	if (s->seg)
+		keep_replaced(index, index - s->seg, port_no);
+	retag(s, tag, tag2, grown);
+	return 0;
+}
+
 /*
  * The packets of an skb, the first of which is in the slot at index, have other content from now on:
- * by it they are known further on. Of trains of datagrams only the first one's can be seen. tags,
+ * by it they are known from that port on. Of trains of datagrams only the first one's can be seen. tags,
  * rest, size: as wire_by_bits() takes them.
  */
-GLOBAL int take_content(__u32 index, __u64 tags, __u64 rest, __u32 size)
+GLOBAL int take_content(__u32 index, __u64 tags, __u64 rest, __u32 size, __u32 port_no)
 {
 	__u32 hdr = rest >> 24 & 0x3ff, n = rest >> 34 & 0x7ff, k, grown;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
 	if (!s)
 		return 0;
-	fill_part(s, index); /* members take from the head what it had */
 	grown = (n > 1 ? hdr + size : size) - s->len;
-	retag(s, tags, tags >> 32, grown);
+	take_one(index, tags, tags >> 32, grown, port_no);
 	if (s->proto != IPPROTO_TCP)
 		return 0;
-	FOR_RANGE(k, 1, n, cfg_max_run, {
-		s = slot_at((index + k) & (cfg_slots - 1));
-		if (!s)
-			break;
-		retag(s, tags + k * size, tags >> 32, grown);
-	});
+	FOR_RANGE(k, 1, n, cfg_max_run,
+		  { take_one(index + k, tags + k * size, tags >> 32, grown, port_no); });
 	return 0;
 }
 
@@ -196,6 +206,30 @@ static __always_inline bool is_alike(const struct rdr_slot *s, __u32 tag, __u32 
 	return s->len == len || (s->proto == IPPROTO_TCP && s->tag == tag);
 }
 
+/* Whether the packet in slot s is on a link to that port, and something was changed from this content at another one:
+ * then here it may have been changed back. */
+static __always_inline bool is_changed_back(struct rdr_slot *s, const struct rdr_spelled *kept,
+					    __u32 port_no)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+
+	return port && kept->port != RDR_NO_PORT && kept->port != port_no && is_next(s, port->node);
+}
+
+/*
+ * Whether a packet that has the bits of the slot at index was that slot's before: it is late, or comes behind one that
+ * has taken its slot. (A call: its caller has no room for a packet on the stack.) bits_len, tags, rest, where: as
+ * wire_by_flow() takes them.
+ */
+GLOBAL int had_slot(__u32 index, __u64 bits_len, __u64 tags, __u64 rest, __u64 where)
+{
+	struct packet p = unpack_wire(bits_len, tags, rest);
+	const struct rdr_spelled *kept = kept_of(&p, index, where);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+
+	return kept && s && !is_changed_back(s, kept, where >> CHANGED_PORT_SHIFT & 0xffff);
+}
+
 /* bits_len, tags, rest: as wire_by_bits() takes them. */
 GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u64 where)
 {
@@ -211,8 +245,7 @@ GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u
 	s = slot_at(index & (cfg_slots - 1));
 	if (!s || !s->pos || s->flow_hash != (__u32)where)
 		return 0;
-	if (is_kept(index, bits_len, tags, rest,
-		    where)) /* it is late, and the slot another packet's */
+	if (had_slot(index, bits_len, tags, rest, where))
 		return 0;
 	off = n > 1 ? 0 : segment_by_place(s, tags);
 	index += off;
@@ -245,7 +278,7 @@ static __always_inline __u64 found_changed(const struct wire *w, __u32 flow, __u
 		return r;
 	r = wire_by_flow(w->bits_len, w->tags, w->rest, now, where);
 	if (r)
-		take_content(r, w->tags, w->rest, w->bits_len >> 32 & 0x7fffffff);
+		take_content(r, w->tags, w->rest, w->bits_len >> 32 & 0x7fffffff, port_no);
 	return r;
 }
 

@@ -18,6 +18,7 @@
 #define BACKPACK_LATE_H
 
 #include "handmade.h"
+#include "replaced.h"
 #include "wire.h"
 
 #define LATE (1ULL << 33)
@@ -50,28 +51,23 @@ static __always_inline bool is_late_in(const struct rdr_slot *s, const struct pa
 	       !(s->state & RDR_ST_IPV6) == !p->v6 && may_be_out(s) && is_late_run(s, p->n);
 }
 
-/* What was kept of p, a lone packet whose slot another one has; or NULL. */
+/* What was kept of p, a lone packet whose slot another one has, or one whose slot was taken while it was under way; or
+ * NULL. */
 static __always_inline const struct rdr_spelled *kept_of(const struct packet *p, __u32 index,
 							 __u32 flow)
 {
 	struct rdr_spelled_key key = {
 		.index = index, .flow_hash = flow, .tag = p->tag, .tag2 = p->tag2
 	};
-	const struct rdr_spelled *kept = bpf_map_lookup_elem(&spelled, &key);
+	const struct rdr_spelled *kept = NULL;
 
-	if (!kept || p->n > 1 || kept->len != p->len || kept->proto != p->proto ||
-	    !kept->state != !p->v6)
+	if (p->n == 1)
+		kept = bpf_map_lookup_elem(&spelled, &key);
+	if (!kept)
+		kept = bpf_map_lookup_elem(&replaced, &key);
+	if (!kept || kept->len != first_len(p) || kept->proto != p->proto || !kept->state != !p->v6)
 		return NULL;
 	return kept;
-}
-
-/* Whether something is kept of a late packet of that flow with that index. (A call: its caller has no room for a
- * packet on the stack.) bits_len, tags, rest: as wire_by_bits() takes them. */
-GLOBAL int is_kept(__u32 index, __u64 bits_len, __u64 tags, __u64 rest, __u32 flow)
-{
-	struct packet p = unpack_wire(bits_len, tags, rest);
-
-	return !!kept_of(&p, index, flow);
 }
 
 /* The true bits of a late packet | how its checksum spells zero << LATE_MINUS_ZERO_SHIFT | LATE; 0:

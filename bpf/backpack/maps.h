@@ -170,6 +170,14 @@ struct {
 	__type(value, struct rdr_spelled);
 } spelled SEC(".maps");
 
+/* Packets whose slots others of their flows have taken, by their bits, while they were under way. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RDR_MAX_SPELLED);
+	__type(key, struct rdr_spelled_key);
+	__type(value, struct rdr_spelled);
+} replaced SEC(".maps");
+
 /* Packets that came to a node with bits of their own that spell an index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

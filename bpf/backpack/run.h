@@ -7,6 +7,7 @@
 #ifndef BACKPACK_RUN_H
 #define BACKPACK_RUN_H
 
+#include "replaced.h"
 #include "segment.h"
 #include "visits.h"
 
@@ -32,20 +33,34 @@ static __always_inline __u32 run_form(__u32 n, __u32 hdr)
 	return (n & 0xffff) | (hdr & RUN_HDR) << RUN_HDR_SHIFT;
 }
 
+/* What follows() asks of content. tag: what the packet in m must have if it is of TCP and known by that. */
+static __always_inline bool may_follow(const struct rdr_slot *s, const struct rdr_slot *m, __u32 k,
+				       bool by_tcp, __u32 tag, __u32 by_key)
+{
+	if (m->seg == s->seg + k) /* then both have one head */
+		return true;
+	return by_tcp ? m->tag2 == s->tag2 && m->tag == tag : !by_key;
+}
+
 /* Whether the packet in m may be the k-th of those that begin with the one in s. */
 static __always_inline bool follows(const struct rdr_slot *s, const struct rdr_slot *m, __u32 k,
 				    __u32 form)
 {
-	__u32 hdr = form >> RUN_HDR_SHIFT & RUN_HDR, last = (form & 0xffff) - 1;
+	__u32 hdr = form >> RUN_HDR_SHIFT & RUN_HDR, last = (form & 0xffff) - 1, tag, len;
+	bool by_tcp;
 
 	if (m->pos != s->pos + k || m->proto != s->proto || m->flow_hash != s->flow_hash ||
-	    (m->state ^ s->state) & RDR_ST_IPV6 || (m->len != s->len && k != last))
+	    (m->state ^ s->state) & RDR_ST_IPV6)
 		return false;
-	if (m->seg == s->seg + k) /* then both have one head */
+	tag = s->tag + k * (s->len - hdr);
+	by_tcp = s->proto == IPPROTO_TCP && hdr;
+	if ((m->len == s->len || k == last) && may_follow(s, m, k, by_tcp, tag, form & RUN_BY_KEY))
 		return true;
-	if (s->proto == IPPROTO_TCP && hdr)
-		return m->tag2 == s->tag2 && m->tag == s->tag + k * (s->len - hdr);
-	return !(form & RUN_BY_KEY);
+	if (!by_tcp)
+		return false;
+	/* Another packet of the flow may have taken the slot. */
+	len = len_before(m->pos, m->flow_hash, tag, s->tag2);
+	return len && (len == s->len || k == last);
 }
 
 /* One step of is_run(): how many packets the slot of the k-th stands for, or NOT_OF_RUN. */

@@ -16,4 +16,10 @@ static __always_inline struct rdr_slot *slot_of(__u64 pos)
 	return slot_at(pos & (cfg_slots - 1));
 }
 
+/* The low bits of the number of the ring's turn in which a slot had that position. */
+static __always_inline __u8 turn_of(__u64 pos)
+{
+	return pos / cfg_slots;
+}
+
 #endif

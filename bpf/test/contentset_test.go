@@ -115,6 +115,26 @@ func TestContentSetCut(t *testing.T) {
 	}
 }
 
+// TestContentSetJoined: GRO has joined two trains, and no member's slot is filled yet. What those have is of older packets.
+func TestContentSetJoined(t *testing.T) {
+	d := newDomain(t, config{})
+	a, b := loadTrain(t, "train-wrap"), loadTrain(t, "train-next")
+	wa, wb := d.send(a.whole), d.send(b.whole)
+	head := d.slot(d.guid(wa.data))
+	both := flipped(t, join(t, append(a.cut(t, wa), b.cut(t, wb)...)...), 9)
+	_, out := d.transit(both, 0)
+	for k := range both.segs {
+		if s := d.slot(head.index + k); s.Pos != head.Pos+uint64(k) {
+			t.Errorf("slot %d was changed, and is of position %d, not %d", k, s.Pos, head.Pos+uint64(k))
+		}
+	}
+	parts := trainOf{segments: append(a.segments, b.segments...)}
+	for k, seg := range parts.cut(t, out) {
+		seg = flipped(t, seg, 9) // parts has the segments as they were
+		same(t, fmt.Sprint("segment ", k), d.deliver(seg, 0).data, lowered(t, flipped(t, frame{data: parts.segments[k]}, 9).data, 1))
+	}
+}
+
 // TestContentSetInNode: a node that carries the header changes the content itself.
 func TestContentSetInNode(t *testing.T) {
 	d := newDomain(t, config{carry: "header"})

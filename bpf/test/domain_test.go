@@ -265,6 +265,7 @@ func (d *domain) reset() {
 	}
 	d.empty(bpfobj.TcMapKeys)
 	d.empty(bpfobj.TcMapSpelled)
+	d.empty(bpfobj.TcMapReplaced)
 	d.forgetNotes()
 	d.empty(bpfobj.TcMapLocals)
 	d.empty(bpfobj.TcMapLocals6)

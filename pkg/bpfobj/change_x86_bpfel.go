@@ -115,7 +115,8 @@ type ChangeRdrSpelled struct {
 	Proto uint8
 	State uint8
 	Cut   uint8
-	Pad   [3]uint8
+	Turn  uint8
+	Port  uint16
 }
 
 type ChangeRdrSpelledKey struct {
@@ -166,6 +167,7 @@ const (
 	ChangeMapOwnHeaders         = "own_headers"
 	ChangeMapPorts              = "ports"
 	ChangeMapProgs              = "progs"
+	ChangeMapReplaced           = "replaced"
 	ChangeMapRing               = "ring"
 	ChangeMapShifts             = "shifts"
 	ChangeMapSiblings           = "siblings"
@@ -243,6 +245,7 @@ type ChangeMapSpecs struct {
 	OwnHeaders *ebpf.MapSpec `ebpf:"own_headers"`
 	Ports      *ebpf.MapSpec `ebpf:"ports"`
 	Progs      *ebpf.MapSpec `ebpf:"progs"`
+	Replaced   *ebpf.MapSpec `ebpf:"replaced"`
 	Ring       *ebpf.MapSpec `ebpf:"ring"`
 	Shifts     *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings   *ebpf.MapSpec `ebpf:"siblings"`
@@ -294,6 +297,7 @@ type ChangeMaps struct {
 	OwnHeaders *ebpf.Map `ebpf:"own_headers"`
 	Ports      *ebpf.Map `ebpf:"ports"`
 	Progs      *ebpf.Map `ebpf:"progs"`
+	Replaced   *ebpf.Map `ebpf:"replaced"`
 	Ring       *ebpf.Map `ebpf:"ring"`
 	Shifts     *ebpf.Map `ebpf:"shifts"`
 	Siblings   *ebpf.Map `ebpf:"siblings"`
@@ -321,6 +325,7 @@ func (m *ChangeMaps) Close() error {
 		m.OwnHeaders,
 		m.Ports,
 		m.Progs,
+		m.Replaced,
 		m.Ring,
 		m.Shifts,
 		m.Siblings,

@@ -121,7 +121,8 @@ type DeliverRdrSpelled struct {
 	Proto uint8
 	State uint8
 	Cut   uint8
-	Pad   [3]uint8
+	Turn  uint8
+	Port  uint16
 }
 
 type DeliverRdrSpelledKey struct {
@@ -172,6 +173,7 @@ const (
 	DeliverMapOwnHeaders       = "own_headers"
 	DeliverMapPorts            = "ports"
 	DeliverMapProgs            = "progs"
+	DeliverMapReplaced         = "replaced"
 	DeliverMapRing             = "ring"
 	DeliverMapShifts           = "shifts"
 	DeliverMapSiblings         = "siblings"
@@ -275,6 +277,7 @@ type DeliverMapSpecs struct {
 	OwnHeaders *ebpf.MapSpec `ebpf:"own_headers"`
 	Ports      *ebpf.MapSpec `ebpf:"ports"`
 	Progs      *ebpf.MapSpec `ebpf:"progs"`
+	Replaced   *ebpf.MapSpec `ebpf:"replaced"`
 	Ring       *ebpf.MapSpec `ebpf:"ring"`
 	Shifts     *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings   *ebpf.MapSpec `ebpf:"siblings"`
@@ -354,6 +357,7 @@ type DeliverMaps struct {
 	OwnHeaders *ebpf.Map `ebpf:"own_headers"`
 	Ports      *ebpf.Map `ebpf:"ports"`
 	Progs      *ebpf.Map `ebpf:"progs"`
+	Replaced   *ebpf.Map `ebpf:"replaced"`
 	Ring       *ebpf.Map `ebpf:"ring"`
 	Shifts     *ebpf.Map `ebpf:"shifts"`
 	Siblings   *ebpf.Map `ebpf:"siblings"`
@@ -381,6 +385,7 @@ func (m *DeliverMaps) Close() error {
 		m.OwnHeaders,
 		m.Ports,
 		m.Progs,
+		m.Replaced,
 		m.Ring,
 		m.Shifts,
 		m.Siblings,

@@ -156,7 +156,8 @@ type PayloadRdrSpelled struct {
 	Proto uint8
 	State uint8
 	Cut   uint8
-	Pad   [3]uint8
+	Turn  uint8
+	Port  uint16
 }
 
 type PayloadRdrSpelledKey struct {
@@ -211,6 +212,7 @@ const (
 	PayloadMapPayloads         = "payloads"
 	PayloadMapPorts            = "ports"
 	PayloadMapProgs            = "progs"
+	PayloadMapReplaced         = "replaced"
 	PayloadMapRing             = "ring"
 	PayloadMapShifts           = "shifts"
 	PayloadMapSiblings         = "siblings"
@@ -322,6 +324,7 @@ type PayloadMapSpecs struct {
 	Payloads       *ebpf.MapSpec `ebpf:"payloads"`
 	Ports          *ebpf.MapSpec `ebpf:"ports"`
 	Progs          *ebpf.MapSpec `ebpf:"progs"`
+	Replaced       *ebpf.MapSpec `ebpf:"replaced"`
 	Ring           *ebpf.MapSpec `ebpf:"ring"`
 	Shifts         *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings       *ebpf.MapSpec `ebpf:"siblings"`
@@ -409,6 +412,7 @@ type PayloadMaps struct {
 	Payloads       *ebpf.Map `ebpf:"payloads"`
 	Ports          *ebpf.Map `ebpf:"ports"`
 	Progs          *ebpf.Map `ebpf:"progs"`
+	Replaced       *ebpf.Map `ebpf:"replaced"`
 	Ring           *ebpf.Map `ebpf:"ring"`
 	Shifts         *ebpf.Map `ebpf:"shifts"`
 	Siblings       *ebpf.Map `ebpf:"siblings"`
@@ -440,6 +444,7 @@ func (m *PayloadMaps) Close() error {
 		m.Payloads,
 		m.Ports,
 		m.Progs,
+		m.Replaced,
 		m.Ring,
 		m.Shifts,
 		m.Siblings,

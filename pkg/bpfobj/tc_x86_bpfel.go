@@ -289,7 +289,8 @@ type TcRdrSpelled struct {
 	Proto uint8
 	State uint8
 	Cut   uint8
-	Pad   [3]uint8
+	Turn  uint8
+	Port  uint16
 }
 
 type TcRdrSpelledKey struct {
@@ -353,6 +354,7 @@ const (
 	TcMapOwnHeaders       = "own_headers"
 	TcMapPorts            = "ports"
 	TcMapProgs            = "progs"
+	TcMapReplaced         = "replaced"
 	TcMapRing             = "ring"
 	TcMapShifts           = "shifts"
 	TcMapSiblings         = "siblings"
@@ -478,6 +480,7 @@ type TcMapSpecs struct {
 	OwnHeaders *ebpf.MapSpec `ebpf:"own_headers"`
 	Ports      *ebpf.MapSpec `ebpf:"ports"`
 	Progs      *ebpf.MapSpec `ebpf:"progs"`
+	Replaced   *ebpf.MapSpec `ebpf:"replaced"`
 	Ring       *ebpf.MapSpec `ebpf:"ring"`
 	Shifts     *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings   *ebpf.MapSpec `ebpf:"siblings"`
@@ -569,6 +572,7 @@ type TcMaps struct {
 	OwnHeaders *ebpf.Map `ebpf:"own_headers"`
 	Ports      *ebpf.Map `ebpf:"ports"`
 	Progs      *ebpf.Map `ebpf:"progs"`
+	Replaced   *ebpf.Map `ebpf:"replaced"`
 	Ring       *ebpf.Map `ebpf:"ring"`
 	Shifts     *ebpf.Map `ebpf:"shifts"`
 	Siblings   *ebpf.Map `ebpf:"siblings"`
@@ -596,6 +600,7 @@ func (m *TcMaps) Close() error {
 		m.OwnHeaders,
 		m.Ports,
 		m.Progs,
+		m.Replaced,
 		m.Ring,
 		m.Shifts,
 		m.Siblings,

@@ -121,7 +121,8 @@ type TraceRdrSpelled struct {
 	Proto uint8
 	State uint8
 	Cut   uint8
-	Pad   [3]uint8
+	Turn  uint8
+	Port  uint16
 }
 
 type TraceRdrSpelledKey struct {
@@ -172,6 +173,7 @@ const (
 	TraceMapOwnHeaders         = "own_headers"
 	TraceMapPorts              = "ports"
 	TraceMapProgs              = "progs"
+	TraceMapReplaced           = "replaced"
 	TraceMapRing               = "ring"
 	TraceMapShifts             = "shifts"
 	TraceMapSiblings           = "siblings"
@@ -277,6 +279,7 @@ type TraceMapSpecs struct {
 	OwnHeaders *ebpf.MapSpec `ebpf:"own_headers"`
 	Ports      *ebpf.MapSpec `ebpf:"ports"`
 	Progs      *ebpf.MapSpec `ebpf:"progs"`
+	Replaced   *ebpf.MapSpec `ebpf:"replaced"`
 	Ring       *ebpf.MapSpec `ebpf:"ring"`
 	Shifts     *ebpf.MapSpec `ebpf:"shifts"`
 	Siblings   *ebpf.MapSpec `ebpf:"siblings"`
@@ -356,6 +359,7 @@ type TraceMaps struct {
 	OwnHeaders *ebpf.Map `ebpf:"own_headers"`
 	Ports      *ebpf.Map `ebpf:"ports"`
 	Progs      *ebpf.Map `ebpf:"progs"`
+	Replaced   *ebpf.Map `ebpf:"replaced"`
 	Ring       *ebpf.Map `ebpf:"ring"`
 	Shifts     *ebpf.Map `ebpf:"shifts"`
 	Siblings   *ebpf.Map `ebpf:"siblings"`
@@ -383,6 +387,7 @@ func (m *TraceMaps) Close() error {
 		m.OwnHeaders,
 		m.Ports,
 		m.Progs,
+		m.Replaced,
 		m.Ring,
 		m.Shifts,
 		m.Siblings,

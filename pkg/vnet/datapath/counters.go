@@ -117,7 +117,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_TTL_SET: {Name: "ttl_set", Group: GroupNotice,
 		Help: "packets of ours whose TTL (or DSCP) something between two ports had set: found by their content"},
 	bpfobj.TcRdrCounterRDR_C_LATE: {Name: "late", Group: GroupNotice,
-		Help: "packets that were under way for longer than ‹timeout›: restored, but their stories had ended as expired"},
+		Help: "packets that were under way for longer than ‹timeout›: restored, but their stories had ended as expired. Or that came behind another packet of their flow which was taken for them"},
 }
 
 // missedHelp explains the one counter that the kernel keeps, not the programs.
