@@ -11,6 +11,7 @@
 #define SHIM 4
 #define HEADER 12  /* of INT 2.1; the first two words of three are those that a transit reads */
 #define HEADER10 8 /* of INT 1.0 */
+#define LEAST_INT (SHIM + HEADER10)
 
 #define TYPE_MD 1
 #define TYPE_MX 3
@@ -149,7 +150,7 @@ static __always_inline bool find(struct __sk_buff *skb, const struct packet *p, 
 	__be32 word[4] = {}, *w;
 	void *data, *end;
 
-	if (size < SHIM + HEADER10)
+	if (size < LEAST_INT)
 		return false;
 	pull(skb, p->data + SHIM + HEADER);
 	data = (void *)(long)skb->data;

@@ -57,14 +57,14 @@ GLOBAL int find_int(struct __sk_buff *skb)
 	return w && find(skb, &w->packet, &w->found);
 }
 
-/* Whether the packet bears INT of this domain. */
-static __always_inline bool bears(struct __sk_buff *skb, struct work *w)
+/*
+ * Whether the packet is a train, which becomes several packets. Only the size of segments tells: a
+ * train that a machine or a packet socket has handed over is not counted yet (gso_segs is 0).
+ */
+static __always_inline bool is_train(const struct __sk_buff *skb, const struct packet *p)
 {
-	return is_marked(&w->packet) && find_int(skb);
+	return skb->gso_size && skb->len - p->data > skb->gso_size;
 }
-
-/* Segments of a train that are looked at. A train of more is taken for one that bears INT. */
-#define MOST_SEGMENTS 64
 
 /* Whether a segment of the train in works[0], which has its payload of `size` bytes at offset `at`,
  * bears INT once it is a packet of its own. */
@@ -72,31 +72,57 @@ GLOBAL int segment_bears(struct __sk_buff *skb, __u32 at, __u32 size)
 {
 	__u32 zero = 0;
 	struct work *w = bpf_map_lookup_elem(&works, &zero);
-	__be32 word[4];
+	__be32 word[4] = {};
 
-	if (!w || bpf_skb_load_bytes(skb, at, word, sizeof(word)))
+	if (!w || (size < SHIM + HEADER ? bpf_skb_load_bytes(skb, at, word, LEAST_INT) :
+					  bpf_skb_load_bytes(skb, at, word, sizeof(word))))
 		return true;
 	return read_int(&w->packet, &w->found, size, word);
 }
 
-/* Whether any segment of the train in works[0] does. */
-GLOBAL int train_bears(struct __sk_buff *skb)
-{
-	__u32 zero = 0, each = skb->gso_size, at, end;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+/*
+ * Segments that are shorter than any INT bear none. So the longest packet has no more segments that
+ * can, and all of them are looked at. Both loops are short, since the verifier looks at each function
+ * once, and at every round of its loop.
+ */
+#define SEGMENTS 64
+#define GROUPS (0xffff / LEAST_INT / SEGMENTS + 1)
 
-	if (!w)
-		return true;
-	at = w->packet.data;
-	end = w->packet.l4 + w->packet.l4_len;
-	for (__u32 i = 0; i < MOST_SEGMENTS; i++) {
-		if (at + SHIM + HEADER > end)
+/* Whether any of the next SEGMENTS segments of the train in works[0] does, from offset `at` on. */
+GLOBAL int some_bear(struct __sk_buff *skb, __u32 at)
+{
+	__u32 each = skb->gso_size, end = skb->len;
+
+	for (__u32 i = 0; i < SEGMENTS; i++) {
+		if (at + LEAST_INT > end)
 			return false;
 		if (segment_bears(skb, at, each < end - at ? each : end - at))
 			return true;
 		at += each;
 	}
-	return true;
+	return false;
+}
+
+/* Whether any segment of the train in works[0] does. */
+GLOBAL int train_bears(struct __sk_buff *skb)
+{
+	__u32 zero = 0, each = skb->gso_size, end = skb->len, at;
+	struct work *w = bpf_map_lookup_elem(&works, &zero);
+
+	if (!w)
+		return true;
+	if (each < LEAST_INT)
+		return false;
+	at = w->packet.data;
+	for (__u32 i = 0; i < GROUPS; i++) {
+		if (at + LEAST_INT > end)
+			return false;
+		if (some_bear(skb, at))
+			return true;
+		at += SEGMENTS * each;
+	}
+	/* What is longer than an IP header can say is not looked at to its end, and not let through. */
+	return at + LEAST_INT <= end;
 }
 
 /*
@@ -116,7 +142,7 @@ GLOBAL int cover(struct __sk_buff *skb, __u32 mtu)
 	count_skip(n, INT_SKIP_FOREIGN);
 	if (!mtu)
 		return TC_ACT_UNSPEC;
-	if (skb->gso_segs <= 1) {
+	if (!is_train(skb, &w->packet)) {
 		w->entry.instructions = BIT_NODE;
 		w->entry.domain = 0;
 		w->entry.mode = INT_MODE_MD;
@@ -314,6 +340,7 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 	struct hop h = { .in = port, .out = port, .now = now };
 	bool is_edge = !(port->flags & INT_PORT_INSIDE);
 	enum int_skip why;
+	bool train;
 
 	h.w = bpf_map_lookup_elem(&works, &zero);
 	h.n = bpf_map_lookup_elem(&counters, &zero);
@@ -322,7 +349,10 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 	why = parse(skb, &h.w->packet);
 	if (why == INT_SKIP_NOT_TCP_UDP && !is_edge && is_icmp(&h.w->packet))
 		free_quote(skb, &h);
-	if (why || !bears(skb, h.w))
+	if (why || !is_marked(&h.w->packet))
+		return TC_ACT_UNSPEC;
+	train = is_train(skb, &h.w->packet);
+	if (train ? !is_edge || !train_bears(skb) : !find_int(skb))
 		return TC_ACT_UNSPEC;
 	if (is_edge) {
 		if (!(port->flags & INT_PORT_DROP_FOREIGN))
@@ -330,7 +360,7 @@ static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port
 		count_done(h.n, INT_DONE_FOREIGN_DROPPED);
 		return TC_ACT_SHOT;
 	}
-	if (!is_for_us(skb, &h.w->packet) || skb->gso_segs > 1)
+	if (!is_for_us(skb, &h.w->packet))
 		return TC_ACT_UNSPEC;
 	observe(skb, &h.w->report, port, port, 0, now);
 	h.w->report.bits = BIT_NODE | BIT_PORTS | BIT_INGRESS_TIME;
@@ -380,12 +410,12 @@ int radar_int_egress(struct __sk_buff *skb)
 	}
 	if (is_report(&h.w->packet))
 		why = INT_SKIP_REPORT;
-	if (!why && skb->gso_segs > 1) {
+	if (!why && is_train(skb, &h.w->packet)) {
 		why = INT_SKIP_GSO;
 		if (is_marked(&h.w->packet) && is_from_outside(&h) && train_bears(skb))
 			return cover(skb, room_for_cover(&h));
 	}
-	if (!why && bears(skb, h.w)) {
+	if (!why && is_marked(&h.w->packet) && find_int(skb)) {
 		if (is_from_outside(&h))
 			return cover(skb, room_for_cover(&h));
 		if (leads_inside(h.out))

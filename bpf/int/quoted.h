@@ -202,17 +202,22 @@ static __always_inline void restore_quoted_ip(struct work *w, const struct packe
 	}
 }
 
-/* Takes n bytes at offset `at` out of the quote, which ends at `end`. With `fixed`, the error stays
- * as long as it is: extensions follow, and the quote is filled with zeros. */
+/*
+ * Takes n bytes at offset `at` out of the quote, which ends at `end`. With `fixed`, the error stays as
+ * long as it is: extensions follow, and the quote is filled with zeros. If it fails, nothing was
+ * written; else nothing that is written afterwards can fail (see cut_tail()).
+ */
 static __always_inline bool cut_out(struct __sk_buff *skb, struct work *w, __u32 at, __u32 n,
 				    __u32 end, bool fixed)
 {
+	__u32 tail = end - at - n;
 	__u64 size;
 
-	if (!move(skb, w, at + n, at, end - at - n))
-		return false;
 	if (!fixed)
-		return !bpf_skb_change_tail(skb, skb->len - n, 0);
+		return cut_tail(skb, w, at + n, at, tail);
+	if (n > sizeof(zeros) || bpf_skb_pull_data(skb, skb->len) ||
+	    !read_moved(skb, w, at + n, tail) || !put_moved(skb, w, at, tail))
+		return false;
 	size = BOUNDED(n, 2048);
 	return size <= sizeof(zeros) && !bpf_skb_store_bytes(skb, end - n, zeros, size, 0);
 }
@@ -277,8 +282,10 @@ GLOBAL int take_out_of_quote(struct __sk_buff *skb, __u32 own, __u32 end, __u32 
 	change = (__u32)bpf_csum_diff((void *)w->quote, size & 0xfc, (void *)w->block, size & 0xfc,
 				      0);
 	change += (__u32)~sum;
+	if (!cut_out(skb, w, at, there, end, fixed))
+		return QUOTED_UNKNOWN;
+	size = BOUNDED(head, MAX_HEAD); /* once more: Linux 5.10 forgets it on the stack */
 	if (bpf_skb_store_bytes(skb, q->l3, w->block, size, 0) ||
-	    !cut_out(skb, w, at, there, end, fixed) ||
 	    !write_error(skb, p, change, fixed ? 0 : there, q->dscp, dscp))
 		return QUOTED_UNKNOWN;
 	return QUOTED_RESTORED;
@@ -304,7 +311,7 @@ GLOBAL int find_quoted(struct __sk_buff *skb, __u32 have)
 	if (!is_marked(q))
 		return QUOTED_NO_INT;
 	at = q->data - q->l3;
-	if (at + SHIM + HEADER10 > own)
+	if (at + LEAST_INT > own)
 		return at < own ? QUOTED_UNKNOWN : QUOTED_NO_INT;
 	if (at + SHIM + HEADER > own ? bpf_skb_load_bytes(skb, q->data, word, 12) :
 				       bpf_skb_load_bytes(skb, q->data, word, 16))

@@ -151,9 +151,8 @@ static __always_inline bool move_few(struct __sk_buff *skb, __u32 end, __u32 n, 
 	return true;
 }
 
-/* Moves what begins at `from` to `to`, up to the packet's end: n bytes. */
-static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 from, __u32 to,
-				 __u32 n)
+/* Reads n bytes at offset `from`, for put_moved(). */
+static __always_inline bool read_moved(struct __sk_buff *skb, struct work *w, __u32 from, __u32 n)
 {
 	__u64 size;
 
@@ -162,8 +161,33 @@ static __always_inline bool move(struct __sk_buff *skb, struct work *w, __u32 fr
 	if (n > MOVED)
 		return false;
 	size = BOUNDED(n, MOVED);
-	return !bpf_skb_load_bytes(skb, from, w->moved, size) &&
-	       !bpf_skb_store_bytes(skb, to, w->moved, size, 0);
+	return !bpf_skb_load_bytes(skb, from, w->moved, size);
+}
+
+/* Writes to offset `to` the n bytes that were read. */
+static __always_inline bool put_moved(struct __sk_buff *skb, struct work *w, __u32 to, __u32 n)
+{
+	__u64 size;
+
+	if (!n)
+		return true;
+	if (n > MOVED)
+		return false;
+	size = BOUNDED(n, MOVED);
+	return !bpf_skb_store_bytes(skb, to, w->moved, size, 0);
+}
+
+/*
+ * Moves n bytes at offset `from` back to `to`, and makes the packet as much shorter at its end. What
+ * can fail comes before the first byte is written: a packet whose checksum is to be put near its end
+ * cannot be shorter, and there may be no memory. Once the packet is in one piece (bpf_skb_pull_data)
+ * and nobody else's (bpf_skb_change_tail), the kernel needs no memory to write to it.
+ */
+static __always_inline bool cut_tail(struct __sk_buff *skb, struct work *w, __u32 from, __u32 to,
+				     __u32 n)
+{
+	return !bpf_skb_pull_data(skb, skb->len) && read_moved(skb, w, from, n) &&
+	       !bpf_skb_change_tail(skb, skb->len - (from - to), 0) && put_moved(skb, w, to, n);
 }
 
 /*
@@ -250,7 +274,9 @@ static __always_inline enum int_skip make_room(struct __sk_buff *skb, struct wor
 		return INT_SKIP_NO_ROOM;
 	if (moved <= FEWEST)
 		return move_few(skb, at + moved, moved, more) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
-	return move(skb, w, at, at + more, moved) ? INT_SKIP_NONE : INT_SKIP_NO_ROOM;
+	return read_moved(skb, w, at, moved) && put_moved(skb, w, at + more, moved) ?
+		       INT_SKIP_NONE :
+		       INT_SKIP_NO_ROOM;
 }
 
 /* Sets checksum and length of TCP or UDP. */
@@ -284,12 +310,9 @@ static __always_inline enum int_skip shrink(struct __sk_buff *skb, struct work *
 	__u64 n;
 
 	if (end) {
-		__u32 len = skb->len;
-
-		if (len - kept > MOVED)
+		if (skb->len - kept > MOVED)
 			return INT_SKIP_LONG;
-		if (!move(skb, w, kept, kept - fewer, len - kept) ||
-		    bpf_skb_change_tail(skb, len - fewer, 0))
+		if (!cut_tail(skb, w, kept, kept - fewer, skb->len - kept))
 			return INT_SKIP_NO_ROOM;
 	} else if (bpf_skb_adjust_room(skb, -(__s32)fewer, BPF_ADJ_ROOM_NET,
 				       BPF_F_ADJ_ROOM_NO_CSUM_RESET)) {

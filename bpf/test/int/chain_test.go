@@ -282,7 +282,9 @@ func TestNode(t *testing.T) {
 		{"lease", testLease}, {"sample", testSample}, {"XD sample", testXDSample}, {"reports", testReports},
 		{"GSO", testGSO}, {"lies", testLies}, {"discard", testDiscard}, {"foreign", testForeign},
 		{"foreign outside", testForeignOutside}, {"foreign, no room", testForeignWithoutRoom}, {"foreign train", testForeignTrain},
+		{"longest train", testLongestTrain},
 		{"quotes", testQuotes}, {"quotes of others", testQuotesOfOthers},
+		{"uncut", testUncut},
 		{"drop foreign", testDropForeign}, {"hosts", testHosts}, {"queue", testQueue}, {"P4", testP4},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.f(t, n) })

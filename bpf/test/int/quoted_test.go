@@ -186,6 +186,7 @@ func testQuotesOfOthers(t *testing.T, n *nstest.Net) {
 	copy(sent[10:], []byte{0, 0})
 	binary.BigEndian.PutUint16(sent[10:], ^sumOf(sent[:20], 0))
 	c.errorsOf(inside, sent, t)
+	c.errorUncut(inside)
 	// No INT: nothing changes.
 	for name, ip := range map[string][]byte{"no INT": sent, "an answer": {0x45}, "garbage": payload(200), "nothing": nil} {
 		f := c.errorAbout(ip, nil, len(ip))
@@ -195,6 +196,18 @@ func testQuotesOfOthers(t *testing.T, n *nstest.Net) {
 		}
 		got := c.errorTo()
 		sameBytes(t, name, got[28:], ip)
+	}
+}
+
+// errorUncut sends an error that the kernel refuses to make shorter, see testUncut: it goes on as it is, and is counted.
+func (c *chain) errorUncut(inside []byte) {
+	c.t.Helper()
+	before := c.r1.counts()
+	f := c.errorAbout(inside, nil, len(inside))
+	inNetns(c.t, c.Path("r2"), func() error { return sendOffloaded("e0", f, atEnd(f), true) })
+	sameBytes(c.t, "an error that cannot be shorter", c.errorTo()[28:], inside)
+	if m := moved(c.r1, before); m["skip 26"] != 1 || m["done 14"] != 0 {
+		c.t.Errorf("an error that cannot be shorter: %v", m)
 	}
 }
 

@@ -34,6 +34,11 @@ func (f *Frames) Bypass() error {
 	return unix.SetsockoptInt(f.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
 }
 
+// Offload says that a header is in front of the frames that follow (virtio_net_hdr): what the kernel is to do with each.
+func (f *Frames) Offload() error {
+	return unix.SetsockoptInt(f.fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1)
+}
+
 // Send sends one frame. ENOBUFS: the port had no room, and has dropped it.
 func (f *Frames) Send(frame []byte) error { return unix.Sendto(f.fd, frame, 0, f.to) }
 
