@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -92,10 +93,59 @@ func SameNetns(path string, inum uint32) (netns.NsHandle, error) {
 		return ns, nil
 	case err == nil:
 		ns.Close()
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) || isShort(err):
 		return netns.None(), err
 	}
 	return netns.None(), ErrNetnsGone
+}
+
+// isShort reports whether something could not be opened since the process or the machine has no more of what that takes.
+func isShort(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
+}
+
+// NetnsFile is a file by which a network namespace can be reached.
+type NetnsFile struct {
+	Path string
+	Inum uint32
+}
+
+// Namespaces are the network namespaces that can be reached by a file, each once, those with a name first: to look at every
+// process takes a while. They end with an error when no more files can be opened.
+func Namespaces() iter.Seq2[NetnsFile, error] {
+	return func(yield func(NetnsFile, error) bool) {
+		// filepath.Glob says nothing of directories that it could not read.
+		dir, err := os.Open("/proc")
+		if err != nil {
+			yield(NetnsFile{}, err)
+			return
+		}
+		dir.Close()
+		seen := make(map[uint32]bool)
+		for _, pattern := range NetnsPaths {
+			paths, _ := filepath.Glob(pattern) // the patterns are well formed
+			for _, path := range paths {
+				// Files of nsfs are cheap to stat; only new inodes are opened.
+				var st unix.Stat_t
+				if unix.Stat(path, &st) != nil || seen[uint32(st.Ino)] {
+					continue
+				}
+				ns, inum, err := OpenNetns(path)
+				if isShort(err) {
+					yield(NetnsFile{}, err)
+					return
+				}
+				if err != nil {
+					continue
+				}
+				ns.Close()
+				seen[inum] = true
+				if !yield(NetnsFile{path, inum}, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // FindNetns is SameNetns wherever the namespace can be reached, for cleaning up: it lives as long as

@@ -90,6 +90,47 @@ func TestNoNetns(t *testing.T) {
 	}
 }
 
+// TestNoMoreFiles: a namespace that cannot be opened for want of file descriptors is not gone, and is not left out.
+func TestNoMoreFiles(t *testing.T) {
+	need.AsRoot(t)
+	ns, inum, err := OpenNetns("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	other := func() error { // the host's own stays open
+		_, err := SameNetns("/proc/self/ns/net", inum+1)
+		return err
+	}
+	OwnNetns()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	err = other()
+	var listed error
+	for _, e := range Namespaces() {
+		listed = e
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EMFILE) || errors.Is(err, ErrNetnsGone) {
+		t.Errorf("no more files: %v", err)
+	}
+	if !errors.Is(listed, unix.EMFILE) {
+		t.Errorf("no more files, listing: %v", listed)
+	}
+	if err := other(); !errors.Is(err, ErrNetnsGone) {
+		t.Errorf("another one is there: %v", err)
+	}
+}
+
 func TestLockHolders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for _, held := range []bool{false, true} {

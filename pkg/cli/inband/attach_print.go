@@ -202,7 +202,11 @@ func (p *portView) note(n *nodeView) string {
 	case p.Gone:
 		notes = append(notes, "the interface is gone")
 	}
-	if p.Closed != "" {
+	switch p.Closed {
+	case "":
+	case node.NotLooked:
+		notes = append(notes, "takes INT off: its other end could not be looked at")
+	default:
 		notes = append(notes, "takes INT off: "+p.Closed+" is no INT node")
 	}
 	if p.Foreign == "drop" {

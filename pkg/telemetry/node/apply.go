@@ -106,7 +106,9 @@ func apply(was, d *Domain, reload map[uint32]bool, links map[uint32][]Interface)
 		order[i] = &d.Nodes[i]
 	}
 	slices.SortStableFunc(order, func(x, y *Node) int { return int(number(x.Marks())) - int(number(y.Marks())) })
-	d.lookBehind(newEnds(links))
+	if _, err := d.lookBehind(newEnds(links, newNumbers()), was); err != nil {
+		a.warnings = append(a.warnings, err.Error())
+	}
 	for _, n := range order {
 		if err := a.node(n); err != nil {
 			return a.warnings, err

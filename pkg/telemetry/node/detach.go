@@ -154,16 +154,11 @@ func removeFilters(d *Domain) error {
 		places = append(places, n.Place)
 	}
 	if len(places) == 0 {
-		for _, pattern := range host.NetnsPaths {
-			paths, _ := filepath.Glob(pattern) // the patterns are well formed
-			for _, path := range paths {
-				if ns, inum, err := host.OpenNetns(path); err == nil {
-					ns.Close()
-					if !slices.ContainsFunc(places, func(p Place) bool { return p.Inum == inum }) {
-						places = append(places, Place{Path: path, Inum: inum})
-					}
-				}
+		for file, err := range host.Namespaces() {
+			if err != nil {
+				return err
 			}
+			places = append(places, Place{Path: file.Path, Inum: file.Inum})
 		}
 	} else if d.Hook == hook.ByTCX {
 		return nil

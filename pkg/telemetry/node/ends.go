@@ -3,31 +3,27 @@
 package node
 
 import (
+	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
 )
 
 // ends finds what is at the other ends of links: ports of INT nodes, or interfaces of somebody else, who must get no
-// packet with INT.
+// packet with INT. It is for one look at the whole domain.
 type ends struct {
 	links  map[uint32][]Interface // by the number of the namespace
-	places map[space]Place        // it stays what it is as long as both namespaces are there
+	failed map[uint32]error       // namespaces whose interfaces cannot be read
+	read   func(Place) ([]Interface, error)
+	*numbers
 }
 
-// space is a namespace as another one numbers it.
-type space struct {
-	from uint32
-	id   int
-}
-
-func newEnds(links map[uint32][]Interface) *ends {
-	return &ends{links: links, places: make(map[space]Place)}
+func newEnds(links map[uint32][]Interface, known *numbers) *ends {
+	known.begin()
+	return &ends{links: links, failed: make(map[uint32]error), read: Interfaces, numbers: known}
 }
 
 // end is what was found behind a port.
@@ -41,22 +37,38 @@ type look struct {
 	*ends
 	d    *Domain
 	seen map[[2]int]bool // namespace, interface
+	err  error           // something could not be looked at
 	end
 }
 
-// behind says what is behind a port.
-func (e *ends) behind(d *Domain, n *Node, i *Interface) end {
+// behind says what is behind a port. An error says that more may be there.
+func (e *ends) behind(d *Domain, n *Node, i *Interface) (end, error) {
 	l := &look{ends: e, d: d, seen: make(map[[2]int]bool)}
 	l.leave(n.Place, i)
-	return l.end
+	return l.end, l.err
 }
 
+// fails notes that something could not be looked at. What is gone gets no packets.
+func (l *look) fails(err error) {
+	if gone(err) {
+		l.unseen = true
+	} else if err != nil && l.err == nil {
+		l.err = err
+	}
+}
+
+// list returns the interfaces of a namespace; none if they cannot be read.
 func (l *look) list(p Place) []Interface {
 	list, ok := l.links[p.Inum]
-	if !ok {
-		list, _ = Interfaces(p) // of what cannot be reached nothing is known
-		l.links[p.Inum] = list
+	err := l.failed[p.Inum]
+	if !ok && err == nil {
+		if list, err = l.read(p); err == nil {
+			l.links[p.Inum] = list
+		} else {
+			list, l.failed[p.Inum] = nil, err // a part of them is no answer
+		}
 	}
+	l.fails(err)
 	return list
 }
 
@@ -65,12 +77,16 @@ func (l *look) leave(p Place, i *Interface) {
 	list := l.list(p)
 	switch {
 	case i.Kind == "veth":
-		to, ok := l.other(p, i)
+		to, ok, err := l.other(p, i)
+		l.fails(err)
 		if !ok {
-			l.unseen = true
+			l.unseen = l.unseen || err == nil
 			return
 		}
-		l.arrive(to, numbered(l.list(to), i.Peer.Ifindex))
+		list := l.list(to)
+		if l.failed[to.Inum] == nil {
+			l.arrive(to, numbered(list, i.Peer.Ifindex))
+		}
 	case i.Kind == "bridge":
 		l.flood(p, i, 0)
 	case i.Parent != 0 && numbered(list, i.Parent) != nil:
@@ -105,7 +121,9 @@ func (l *look) arrive(p Place, i *Interface) {
 
 // flood follows what comes to a bridge by one of its members.
 func (l *look) flood(p Place, bridge *Interface, by int) {
-	if hasAddress(p, bridge) { // who has the bridge is on the link
+	has, err := hasAddress(p, bridge)
+	l.fails(err)
+	if has { // who has the bridge is on the link
 		l.found(p, bridge)
 	}
 	for _, i := range l.list(p) {
@@ -138,58 +156,18 @@ func (l *look) isInside(p Place, i *Interface) bool {
 }
 
 // hasAddress reports whether an interface has an address by which others may reach its namespace, or go through it.
-func hasAddress(p Place, i *Interface) (has bool) {
-	_ = p.Do(func() error {
-		list, err := netlink.AddrList(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: i.Ifindex}}, netlink.FAMILY_ALL)
-		has = err != nil || slices.ContainsFunc(list, func(a netlink.Addr) bool { return !a.IP.IsLinkLocalUnicast() })
-		return nil
+func hasAddress(p Place, i *Interface) (has bool, err error) {
+	err = p.Do(func() error {
+		list, err := host.RetryDump(func() ([]netlink.Addr, error) {
+			return netlink.AddrList(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: i.Ifindex}}, netlink.FAMILY_ALL)
+		})
+		has = slices.ContainsFunc(list, func(a netlink.Addr) bool { return !a.IP.IsLinkLocalUnicast() })
+		return err
 	})
-	return has
-}
-
-// other finds the namespace of the other end of a veth. It may be one that cannot be reached.
-func (e *ends) other(p Place, i *Interface) (Place, bool) {
-	if i.Peer.NSID < 0 {
-		return p, true
+	if err != nil && !gone(err) {
+		err = fmt.Errorf("addresses of %s/%s: %w", p.Name, i.Name, err)
 	}
-	key := space{p.Inum, i.Peer.NSID}
-	if known, ok := e.places[key]; ok && !known.IsGone() {
-		return known, true
-	}
-	to, ok := placeNumbered(p, i.Peer.NSID)
-	if ok {
-		e.places[key] = to
-	}
-	return to, ok
-}
-
-// placeNumbered finds the namespace that another one knows by a number.
-func placeNumbered(p Place, id int) (Place, bool) {
-	ns, err := p.Open()
-	if err != nil {
-		return Place{}, false
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return Place{}, false
-	}
-	defer handle.Close()
-	for _, pattern := range host.NetnsPaths {
-		paths, _ := filepath.Glob(pattern) // the patterns are well formed
-		for _, path := range paths {
-			other, inum, err := host.OpenNetns(path)
-			if err != nil {
-				continue
-			}
-			has, err := handle.GetNetNsIdByFd(int(other))
-			other.Close()
-			if err == nil && has == id {
-				return Place{Name: filepath.Base(path), Spec: "netns:" + path, Path: path, Inum: inum}, true
-			}
-		}
-	}
-	return Place{}, false
+	return has, err
 }
 
 // Now are the roles that a port has at present. One that leads inside, and has somebody behind it who is no INT node, is
@@ -207,21 +185,50 @@ func (p *Port) Now() Flags {
 	return p.Flags
 }
 
-// lookBehind looks what is behind the ports that lead inside. It reports whether anything is other than described.
-func (d *Domain) lookBehind(e *ends) (changed bool) {
+// NotLooked is behind a port of which the other end could not be looked at yet.
+const NotLooked = "what could not be looked at"
+
+// lookBehind looks what is behind the ports that lead inside; was is what was known of them. It reports whether anything
+// is other than described. Of what cannot be looked at, the port stays what it was, and is closed if it is new.
+func (d *Domain) lookBehind(e *ends, was *Domain) (changed bool, err error) {
+	defer e.end()
+	var errs []error
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		for k := range n.Ports {
 			p := &n.Ports[k]
 			is := end{}
-			if it := numbered(e.links[n.Inum], p.Ifindex); it != nil && !p.Gone && p.Flags&Inside != 0 && !d.Options.SinkElsewhere {
-				is = e.behind(d, n, it)
+			if !p.Gone && p.Flags&Inside != 0 && !d.Options.SinkElsewhere {
+				list, ok := e.links[n.Inum]
+				if !ok {
+					continue // its node could not be looked at, or has other ports now: who has looked knows
+				}
+				if it := numbered(list, p.Ifindex); it != nil {
+					found, err := e.behind(d, n, it)
+					if err != nil && found.host == "" {
+						errs = append(errs, fmt.Errorf("what is behind %s/%s cannot be looked at: %w", n.Name, p.Name, err))
+						found = was.knew(n, p)
+					}
+					is = found
+				}
 			}
 			changed = changed || p.Closed != is.host || p.Unseen != is.unseen
 			p.Closed, p.Unseen = is.host, is.unseen
 		}
 	}
-	return changed
+	return changed, errors.Join(errs...)
+}
+
+// knew is what was found behind a port when it was looked at last.
+func (d *Domain) knew(n *Node, p *Port) end {
+	if d != nil && !d.Options.SinkElsewhere {
+		if node := d.NodeByIndex(n.Index); node != nil {
+			if q := node.Port(p.Name); q != nil && !q.Gone && q.Ifindex == p.Ifindex && q.Flags&Inside != 0 {
+				return end{q.Closed, q.Unseen}
+			}
+		}
+	}
+	return end{host: NotLooked}
 }
 
 // carries reports whether packets carry INT at all, by the watchlist of any node.
@@ -241,6 +248,8 @@ func (d *Domain) endNotes() (notes []string) {
 		notes = append(notes, n.roleless()...)
 		for _, p := range n.Ports {
 			switch {
+			case p.Closed == NotLooked:
+				notes = append(notes, fmt.Sprintf("%s behind %s/%s gets no INT: the agent looks again", NotLooked, n.Name, p.Name))
 			case p.Closed != "":
 				notes = append(notes, fmt.Sprintf("%s/%s leads to %s, which is no INT node: INT is taken from what leaves there (make it one with «int attach ‹role› transit NODE»; ‹sink-elsewhere› says that others take INT off)", n.Name, p.Name, p.Closed))
 			case p.Unseen && p.Flags&Inside != 0:

@@ -24,7 +24,11 @@ func (d *Domain) switchOffloads(links map[uint32][]Interface) error {
 			}
 			ends := []Switched{{Place: n.Place, Name: p.Name, Ifindex: p.Ifindex}}
 			if it := numbered(links[n.Inum], p.Ifindex); it != nil && it.Kind == "veth" {
-				if end, ok := otherEnd(n.Place, it); ok {
+				end, ok, err := otherEnd(n.Place, it)
+				if err != nil && !gone(err) {
+					return fmt.Errorf("switch offloads off at the other end of %s/%s: %w", n.Name, p.Name, err)
+				}
+				if ok {
 					ends = append(ends, end)
 				}
 			}
@@ -71,27 +75,21 @@ func (s *Switched) isKnown(p *Port) bool {
 }
 
 // otherEnd finds the other end of a veth. It may be in a namespace that cannot be reached.
-func otherEnd(p Place, it *Interface) (Switched, bool) {
-	if it.Peer.NSID < 0 {
-		return nameOf(p, it.Peer.Ifindex)
+func otherEnd(p Place, it *Interface) (s Switched, ok bool, err error) {
+	if it.Peer.NSID >= 0 {
+		if p, ok, err = placeNumbered(p, it.Peer.NSID); !ok {
+			return s, false, err
+		}
 	}
-	other, ok := placeNumbered(p, it.Peer.NSID)
-	if !ok {
-		return Switched{}, false
-	}
-	return nameOf(other, it.Peer.Ifindex)
-}
-
-func nameOf(p Place, ifindex int) (Switched, bool) {
 	list, err := Interfaces(p)
 	if err != nil {
-		return Switched{}, false
+		return s, false, err
 	}
-	it := numbered(list, ifindex)
-	if it == nil {
-		return Switched{}, false
+	end := numbered(list, it.Peer.Ifindex)
+	if end == nil {
+		return s, false, nil
 	}
-	return Switched{Place: p, Name: it.Name, Ifindex: ifindex}, true
+	return Switched{Place: p, Name: end.Name, Ifindex: end.Ifindex}, true, nil
 }
 
 // restoreOffloads switches on again what was on, at the ports that which names.

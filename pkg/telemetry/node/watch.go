@@ -13,9 +13,9 @@ import (
 
 // Watcher brings what programs know of interfaces up to date, of one domain. It is for one goroutine.
 type Watcher struct {
-	tables map[uint32]*table // by index of nodes
-	sent   map[sender]sent
-	places map[space]Place
+	tables  map[uint32]*table // by index of nodes
+	sent    map[sender]sent
+	numbers *numbers
 }
 
 type sender struct {
@@ -30,7 +30,7 @@ type sent struct {
 
 // NewWatcher makes one. The caller closes it.
 func NewWatcher() *Watcher {
-	return &Watcher{make(map[uint32]*table), make(map[sender]sent), make(map[space]Place)}
+	return &Watcher{make(map[uint32]*table), make(map[sender]sent), newNumbers()}
 }
 
 // Close lets go of what it has open.
@@ -66,9 +66,9 @@ func (w *Watcher) Look(d *Domain) (changed bool, err error) {
 			links[n.Inum] = list
 		}
 	}
-	if d.clone().lookBehind(&ends{links, w.places}) {
-		changed = true
-	}
+	other, err := d.clone().lookBehind(newEnds(links, w.numbers), d)
+	changed = changed || other
+	errs = append(errs, err)
 	most, _ := d.narrowest(links)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]

@@ -59,23 +59,12 @@ func Namespaces() []NodeSpec { return slices.Collect(namespaces()) }
 // process takes a while.
 func namespaces() iter.Seq[NodeSpec] {
 	return func(yield func(NodeSpec) bool) {
-		seen := map[uint32]bool{host.OwnNetns().Inum: true}
-		for _, glob := range host.NetnsPaths {
-			paths, _ := filepath.Glob(glob) // the patterns are well formed
-			for _, path := range paths {
-				// Files of nsfs are cheap to stat; only new inodes are opened.
-				var st unix.Stat_t
-				if unix.Stat(path, &st) != nil || seen[uint32(st.Ino)] {
-					continue
-				}
-				inum, err := identify(path)
-				if err != nil {
-					continue
-				}
-				seen[inum] = true
-				if !yield(NodeSpec{Spec: specOf(path), Path: path, Inum: inum}) {
-					return
-				}
+		for file, err := range host.Namespaces() {
+			if err != nil {
+				return
+			}
+			if file.Inum != host.OwnNetns().Inum && !yield(NodeSpec{Spec: specOf(file.Path), Path: file.Path, Inum: file.Inum}) {
+				return
 			}
 		}
 	}
