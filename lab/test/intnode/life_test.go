@@ -206,6 +206,39 @@ func TestDetach(t *testing.T) {
 	}
 }
 
+// TestDetachElsewhere: with another state directory nobody changes, or takes off, what a living agent keeps: who asks is told
+// who keeps it, and where. Once nobody keeps it, it can be taken off from anywhere.
+func TestDetachElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.nodes()
+	pid, ours, other := w.status().Agent.PID, w.state, t.TempDir()
+	w.state = other
+	detach := fmt.Sprintf("process %d, which has the state directory %s and not %s (detach it with: RADAR_STATE_DIR=%s radar int detach --domain %s)", pid, ours, other, ours, w.domain)
+	w.refuses(1, detach, "int", "detach")
+	w.refuses(1, detach, "int", "attach", "--role", "transit", w.Spec("r2"))
+	w.refuses(1, fmt.Sprintf("process %d keeps it in %s", pid, ours), "int", "status")
+	if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
+		t.Errorf("left in the other state directory: %v, %v", left, err)
+	}
+	w.state = ours
+	if now := w.status().Agent.PID; now != pid {
+		t.Errorf("the agent was process %d, and is %d", pid, now)
+	}
+	inside := w.capture("r1", "e1")
+	w.send(flow{"h1", "h2", "10.0.3.2", 5001, 20})
+	if n := marked(ofPort(inside.packets(false), 5001)); n != 20 {
+		t.Errorf("%d of 20 packets bear INT", n)
+	}
+	w.kill(pid)
+	w.state = other
+	w.radar("int", "detach")
+	w.left()
+	w.state = ours
+	w.radar("int", "detach")
+	w.left()
+}
+
 // stream sends a megabyte by TCP from h1 to h2.
 func (w *world) stream() {
 	w.Helper()

@@ -56,7 +56,12 @@ func Attach(ctx context.Context, req Request) (*Result, error) {
 	defer unlock()
 	was, err := Load(req.Domain)
 	if errors.Is(err, ErrHalfAttached) { // a killed attach has left it, or somebody has removed the state directory
-		if err := errors.Join(Kept(req.Domain).HeldElsewhere(), removeAll(&Domain{Name: req.Domain})); err != nil {
+		err := Kept(req.Domain).HeldElsewhere()
+		if err == nil {
+			err = removeAll(&Domain{Name: req.Domain})
+		}
+		if err != nil {
+			removeState(req.Domain)
 			return nil, err
 		}
 	} else if err != nil && !errors.Is(err, ErrNotAttached) {

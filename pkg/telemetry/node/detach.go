@@ -55,6 +55,9 @@ func Detach(ctx context.Context, req DetachRequest) (*Detached, error) {
 		return nil, err
 	}
 	if err := Kept(req.Domain).HeldElsewhere(); err != nil {
+		if d == nil {
+			removeState(req.Domain)
+		}
 		return nil, err
 	}
 	if len(req.Names) > 0 {
