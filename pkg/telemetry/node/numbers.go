@@ -30,6 +30,7 @@ type numbers struct {
 	// Of this look.
 	used  map[space]bool
 	all   []host.NetnsFile
+	err   error                    // of the search for them
 	known map[uint32]map[int]Place // by the number of the namespace that numbers them
 }
 
@@ -43,7 +44,7 @@ func newNumbers() *numbers {
 // begin begins a look at the domain.
 func (s *numbers) begin() {
 	s.looks++
-	s.used, s.all, s.known = make(map[space]bool), nil, make(map[uint32]map[int]Place)
+	s.used, s.all, s.err, s.known = make(map[space]bool), nil, nil, make(map[uint32]map[int]Place)
 }
 
 // end forgets what nobody has asked for at this look.
@@ -93,14 +94,13 @@ func (s *numbers) of(p Place) (map[int]Place, error) {
 	if list, ok := s.known[p.Inum]; ok {
 		return list, nil
 	}
-	if s.all == nil {
+	if s.all == nil && s.err == nil {
 		for file, err := range s.namespaces() {
-			if err != nil {
-				s.all = nil
-				return nil, fmt.Errorf("look for network namespaces: %w", err)
-			}
-			s.all = append(s.all, file)
+			s.all, s.err = append(s.all, file), err
 		}
+	}
+	if s.err != nil {
+		return nil, fmt.Errorf("look for network namespaces: %w", s.err)
 	}
 	ns, err := p.Open()
 	if err != nil {
