@@ -150,17 +150,17 @@ func clientOf(c net.Conn) Client {
 		}
 		return Client{user: int64(uid)}
 	}
-	return Client{host: hostOf(a)}
+	return OtherHost(a)
 }
 
-// hostOf is whom an address of another host counts for.
-func hostOf(a netip.Addr) netip.Addr {
+// OtherHost is the client that an address of another host counts for.
+func OtherHost(a netip.Addr) Client {
 	if a.Is6() {
 		if prefix, err := a.WithZone("").Prefix(64); err == nil {
-			return prefix.Addr()
+			return Client{host: prefix.Addr()}
 		}
 	}
-	return a
+	return Client{host: a}
 }
 
 // fairListener accepts connections as far as there are places.

@@ -255,10 +255,10 @@ func TestFace(t *testing.T) {
 	}
 }
 
-func TestHostOf(t *testing.T) {
+func TestOtherHostIsAPrefix(t *testing.T) {
 	t.Parallel()
 	for a, b := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8:1:2:3::4": "2001:db8:1:2::", "fe80::1%lo": "fe80::"} {
-		if got := hostOf(netip.MustParseAddr(a)); got.String() != b {
+		if got := OtherHost(netip.MustParseAddr(a)).host; got.String() != b {
 			t.Errorf("%s is %v, want %s", a, got, b)
 		}
 	}

@@ -9,10 +9,22 @@ import (
 	"strings"
 )
 
+// Bounds of an expression that somebody else wrote. libpcap's optimizer takes time with about the third power of the
+// tests: 64 ranges of ports took up to 1 s on a busy machine, 128 of them 3 s.
+const (
+	maxText  = 1024 // bytes
+	maxTests = 64   // that "and" and "or" join
+	maxDepth = 32   // of parentheses and brackets
+)
+
 // CompileNumeric is Compile for the text of somebody else, who may not make this process ask for names: libpcap
 // looks them up in C, where no deadline reaches, and under a lock that all expressions take. So a name is refused,
-// also that of a port or a protocol: the machine decides where it looks these up.
+// also that of a port or a protocol: the machine decides where it looks these up. What would hold that lock for long
+// is refused, too, before libpcap sees it.
 func CompileNumeric(text string) (*Expr, error) {
+	if err := tooMuch(text); err != nil {
+		return nil, fmt.Errorf("filter expression %s: %w", quote(text), err)
+	}
 	if name := nameIn(text); name != "" {
 		return nil, fmt.Errorf("filter expression %s: %s is a name, or no word of the language: names are not looked up here, give addresses and numbers", quote(text), quote(name))
 	}
@@ -49,6 +61,32 @@ var (
 	dotted  = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
 	span    = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
 )
+
+// joint is what joins two tests.
+var joint = regexp.MustCompile(`&&|\|\||\b(and|or)\b`)
+
+// tooMuch says what of an expression is beyond the bounds; nil: nothing.
+func tooMuch(text string) error {
+	if len(text) > maxText {
+		return fmt.Errorf("it has %d bytes, %d are taken at most", len(text), maxText)
+	}
+	if tests := len(joint.FindAllStringIndex(text, -1)) + 1; tests > maxTests {
+		return fmt.Errorf("it joins %d tests by and, or: %d are taken at most, use networks and ranges", tests, maxTests)
+	}
+	depth := 0
+	for _, c := range []byte(text) {
+		switch c {
+		case '(', '[':
+			depth++
+		case ')', ']':
+			depth--
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("its parentheses and brackets are nested more than %d deep", maxDepth)
+		}
+	}
+	return nil
+}
 
 // nameIn is the first word that libpcap may look up; "": none.
 func nameIn(text string) string {

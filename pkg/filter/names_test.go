@@ -37,6 +37,33 @@ func TestCompileNumeric(t *testing.T) {
 	}
 }
 
+// TestCompileNumericBounds: what would keep libpcap busy is refused before libpcap sees it, with the reason.
+func TestCompileNumericBounds(t *testing.T) {
+	ports := func(n int, join string) string { return "port 1" + strings.Repeat(join+"2", n-1) }
+	for text, want := range map[string]string{
+		ports(maxTests+1, " or "):                                         "joins 65 tests",
+		ports(maxTests+1, "||"):                                           "joins 65 tests",
+		ports(maxTests+1, "&&!"):                                          "joins 65 tests",
+		"port 1" + strings.Repeat("\tand\n(2)", maxTests):                 "joins 65 tests",
+		strings.Repeat("(", maxDepth+1) + "udp":                           "more than 32 deep",
+		strings.Repeat("ip[", maxDepth+1):                                 "more than 32 deep",
+		"udp" + strings.Repeat(" ", maxText-2):                            "it has 1025 bytes",
+		"udp and src host 10.0.0.1" + strings.Repeat("\u00a0", maxText/2): "it has 1049 bytes",
+	} {
+		if e, err := CompileNumeric(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, %v, want %q", text, e, err, want)
+		}
+	}
+	for _, text := range []string{
+		ports(maxTests, " or "), strings.Repeat("(", maxDepth) + "udp" + strings.Repeat(")", maxDepth),
+		"udp" + strings.Repeat(" ", maxText-3), strings.Repeat("(udp) or ", maxTests-1) + "tcp",
+	} {
+		if _, err := CompileNumeric(text); err != nil {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
 // TestWords: libpcap takes none of the words for a name.
 func TestWords(t *testing.T) {
 	for word := range words {

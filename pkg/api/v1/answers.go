@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -20,9 +21,29 @@ const (
 	goodFor = time.Second
 	// atOnce is how many questions are answered at a time: each may read a whole ring.
 	atOnce = 2
-	// workTime is how long one is worked at, and waited for: there is time left to say that it took too long.
+	// workTime is how long one is worked at, and waited for, with all that comes before: there is time left to say that
+	// it took too long.
 	workTime = api.AnswerTime - 5*time.Second
 )
+
+// within gives each request that reads one deadline, which begins with it: whatever it waits for, one after the other,
+// it is answered before the server cuts the connection (api.AnswerTime).
+func within(limit time.Duration, handle http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead { // what changes something is not left half done
+			handle.ServeHTTP(w, r)
+			return
+		}
+		ctx, stop := context.WithTimeout(r.Context(), limit)
+		defer stop()
+		handle.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// later is an error for who asked: it is no fault of his, and the same may be answered later.
+func later(cause string) error {
+	return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(cause), http.Header{"Retry-After": {"1"}})
+}
 
 // answers are those that were given in the last second. Whoever asks the same meanwhile gets the same.
 type answers struct {
@@ -47,7 +68,7 @@ func newAnswers() *answers {
 	return &answers{gate: make(chan struct{}, atOnce), list: make(map[string]*given)}
 }
 
-// once returns what work returns, or has returned less than a second ago for the same key.
+// once returns what work returns, or has returned less than a second ago for the same key. It waits until ctx ends.
 func once[T any](ctx context.Context, a *answers, key string, work func(context.Context) (T, error)) (T, error) {
 	var zero T
 	g, mine := a.find(key)
@@ -71,13 +92,13 @@ func once[T any](ctx context.Context, a *answers, key string, work func(context.
 			close(g.done)
 		}()
 	}
-	patience, stop := context.WithTimeout(ctx, workTime)
-	defer stop()
 	select {
 	case <-g.done:
-	case <-patience.Done():
-		a.leave(key, g)
-		return zero, tooLong(patience.Err())
+	case <-ctx.Done():
+		if begun := a.leave(key, g); !begun && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return zero, later(fmt.Sprintf("no answer in time: it was not begun, since %d other questions are being answered: ask again later", atOnce))
+		}
+		return zero, tooLong(ctx.Err())
 	}
 	if g.err != nil {
 		return zero, tooLong(g.err)
@@ -88,7 +109,7 @@ func once[T any](ctx context.Context, a *answers, key string, work func(context.
 // tooLong is an error for who asked: the end of the time is no fault.
 func tooLong(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return huma.Error503ServiceUnavailable(fmt.Sprintf("no answer within %v: ask for less, or again later", workTime))
+		return later("no answer in time: reading takes too long: ask for less, or again later")
 	}
 	return err
 }
@@ -131,12 +152,13 @@ func (a *answers) begin(g *given) bool {
 }
 
 // leave is for who does not wait any more. Work that nobody waits for does not begin: else clients that ask and go
-// would make a queue without an end.
-func (a *answers) leave(key string, g *given) {
+// would make a queue without an end. It reports whether the work has begun.
+func (a *answers) leave(key string, g *given) (begun bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if g.waiting--; g.waiting == 0 && !g.begun {
 		close(g.left)
 		delete(a.list, key)
 	}
+	return g.begun
 }

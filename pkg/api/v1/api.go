@@ -52,7 +52,7 @@ func Serve(ctx context.Context, s *api.Server, c Config) *API {
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe(c.Version))
 	a.register()
-	s.Answer(Base+"/", mux)
+	s.Answer(Base+"/", within(workTime, mux))
 	s.Listen("GET "+Base+"/domains/{domain}/events", mux)
 	a.serveMetrics()
 	if c.Page != nil {

@@ -61,7 +61,7 @@ func (a *API) registerEvents() {
 		}
 		stream, leave, err := a.feeds.Join(q.Domain, live.Options{Key: q.Filters.key(), Selection: s, Rate: int(q.Rate), Losses: want[live.TopicLoss], Client: api.ClientOf(ctx)})
 		if err != nil {
-			return nil, huma.Error503ServiceUnavailable(err.Error())
+			return nil, later(err.Error())
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
 			defer leave()

@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -45,7 +46,7 @@ type Filters struct {
 	Dport  []string `query:"dport,explode" maxItems:"32" doc:"destination port, or a range"`
 	Node   []string `query:"node,explode" maxItems:"32" doc:"node that the packet visited"`
 	State  []string `query:"state,explode" maxItems:"32" doc:"delivered, lost, left, in_flight, expired or ignored"`
-	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md), with addresses and numbers: names are not looked up" example:"udp and dst port 53"`
+	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md), with addresses and numbers: names are not looked up. It joins 64 tests at most" example:"udp and dst port 53"`
 }
 
 // times are the filters by when packets were sent.
@@ -92,15 +93,16 @@ func (a *API) selection(ctx context.Context, f *Filters, domainName string) (*an
 	if f.Filter == "" {
 		return s, nil
 	}
-	e, err := a.texts.of(ctx, f.Filter)
+	e, err := a.texts.of(ctx, api.ClientOf(ctx), f.Filter)
 	if err == nil {
 		err = s.NarrowBy(e)
+	}
+	if not, ok := errors.AsType[*notCompiled](err); ok {
+		return nil, later(not.Error())
 	}
 	switch {
 	case errors.Is(err, filter.ErrNotBuilt):
 		return nil, huma.Error501NotImplemented(err.Error())
-	case errors.Is(err, errNotCompiled):
-		return nil, huma.Error503ServiceUnavailable(err.Error())
 	case err != nil:
 		return nil, fieldError("query.filter", f.Filter, "%v", err)
 	}
