@@ -5,6 +5,7 @@
 package sql_test
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -68,7 +69,8 @@ func cpuOf(t *testing.T, pid int) int {
 	return ticks
 }
 
-// TestSecondSignal: a query that heeds no signal ends at the second one, with nothing left of --temp.
+// TestSecondSignal: a query that heeds no signal says so, and ends at the next one, with nothing left of --temp. SIGHUP
+// is none that ends it.
 func TestSecondSignal(t *testing.T) {
 	dir := oneEvent(t)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -76,6 +78,10 @@ func TestSecondSignal(t *testing.T) {
 		// One call, which compares each letter with each.
 		cmd := exec.Command(background.SelfPath, "sql", "-r", dir, "--temp", temp, "-c", "SELECT levenshtein(repeat('a', 3000000), repeat('b', 3000000))")
 		cmd.Env = append(os.Environ(), clitest.ExecEnv+"=1")
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +95,15 @@ func TestSecondSignal(t *testing.T) {
 			if err := cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
-			if !last { // it is heard, and does not end the query
+			if !last { // it is heard, and does not end the query: that is said
+				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || !strings.Contains(line, "heeds no signal") {
+					t.Fatalf("%v: %q, %v", s, line, err)
+				}
+				for range 2 { // whose terminal has gone
+					if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+						t.Fatal(err)
+					}
+				}
 				before := cpuOf(t, cmd.Process.Pid)
 				nstest.WaitFor(t, "the query to go on", func() bool { return cpuOf(t, cmd.Process.Pid) > before+50 })
 			}

@@ -40,7 +40,7 @@ Names that SQL has for itself are quoted: "at", "left".
 
 Statements come from -c, from FILE.sql, or from standard input. On a terminal there is a
 prompt: a statement ends with ";", .help says what else there is, Ctrl-C ends a query.
-Some functions do not heed that: a second Ctrl-C ends the command.
+Some functions do not heed that: the command says so, and another Ctrl-C ends it.
 
 A query can read nothing but these tables: no file, no network, no setting. A table or
 view that it makes is gone when the command ends. Without --read the packets that have
@@ -86,11 +86,13 @@ type options struct {
 	temp     string
 	tempSize kit.Bytes
 	version  string
+	// keep makes a recording of what the ring remembers, in a directory.
+	keep func(ctx context.Context, domain, dir, version string) ([]answer.Note, error)
 }
 
 // NewCmd returns "radar sql".
 func NewCmd(k *kit.Kit, version string) *cobra.Command {
-	f := &options{output: format(kit.FormatTable), limit: 1000, tempSize: 16 << 30, version: version}
+	f := &options{output: format(kit.FormatTable), limit: 1000, tempSize: 16 << 30, version: version, keep: recorder.KeepOnce}
 	cmd := &cobra.Command{
 		Use:     "sql [FILE.sql]",
 		Short:   "Ask in SQL",
@@ -129,10 +131,12 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 		return err
 	}
 	debug.SetGCPercent(400) // columns of row groups come and go
-	ends := &ending{}
+	ends := newEnding(func() {
+		fmt.Fprintln(k.Stderr, "radar: what the query does heeds no signal for now: another one (Ctrl-C, kill) ends the command at once")
+	})
 	ctx, stop := untilEnded(cmd.Context(), ends, s == nil)
 	defer stop()
-	recorded, err := f.open(k, ctx)
+	recorded, err := f.open(k, ctx, ends)
 	if errors.Is(err, context.Canceled) {
 		return errInterrupted
 	}
@@ -148,18 +152,18 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 	}
 	var out *os.File
 	if f.output == formatParquet {
-		if out, err = unnamed(); err != nil {
-			return err
+		if out, err = ends.unnamed(); err != nil {
+			return fmt.Errorf("make a file for the answer: %w", err)
 		}
 		defer out.Close()
 		o.Out = fmt.Sprintf("/proc/self/fd/%d", out.Fd())
 	}
 	if f.temp != "" {
-		if o.Temp, err = os.MkdirTemp(f.temp, "radar-sql-"); err != nil {
+		var remove func()
+		if o.Temp, remove, err = ends.directory(f.temp); err != nil {
 			return fmt.Errorf("--temp: %w", err)
 		}
-		defer os.RemoveAll(o.Temp)
-		ends.temp.Store(&o.Temp)
+		defer remove()
 	}
 	db, err := query.Open(ctx, recorded.Recording, o)
 	if err != nil {
@@ -177,7 +181,7 @@ func (f *options) run(k *kit.Kit, cmd *cobra.Command, args []string) error {
 var errInterrupted = errors.New("interrupted")
 
 // untilEnded ends ctx when a signal is to end the command, so that its files are removed. nohup stays what it is. Ctrl-C
-// does not end a prompt. The second signal ends the command at once, whatever it does.
+// does not end a prompt. A second signal ends the command at once, whatever it does.
 func untilEnded(ctx context.Context, ends *ending, prompt bool) (_ context.Context, stopped func()) {
 	signals := []os.Signal{syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -269,7 +273,7 @@ func readBounded(path string) ([]byte, error) {
 
 // open opens the recording, or makes one of what there is of the domain. That one has no name any more when this
 // returns: whatever ends the process, nothing is left.
-func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error) {
+func (f *options) open(k *kit.Kit, ctx context.Context, ends *ending) (*answer.Recorded, error) {
 	if f.Given() {
 		r, err := f.Recording(k)
 		if err == nil && r.Covers().First.IsZero() { // a count of nothing is a row
@@ -279,14 +283,14 @@ func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error
 		}
 		return r, err
 	}
-	dir, err := os.MkdirTemp("", "radar-sql-")
+	dir, remove, err := ends.directory("")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for what the ring remembers: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt) // there is no prompt yet
 	defer stop()
-	notes, err := recorder.KeepOnce(ctx, k.Domain, dir, f.version)
+	notes, err := f.keep(ctx, k.Domain, dir, f.version)
 	k.Note(notes)
 	if err != nil {
 		return nil, err
@@ -300,15 +304,6 @@ func (f *options) open(k *kit.Kit, ctx context.Context) (*answer.Recorded, error
 		return nil, err
 	}
 	return recorded, nil
-}
-
-// unnamed makes a file that no directory has.
-func unnamed() (*os.File, error) {
-	file, err := os.CreateTemp("", "radar-sql-*.parquet")
-	if err != nil {
-		return nil, fmt.Errorf("make a file for the answer: %w", err)
-	}
-	return file, os.Remove(file.Name())
 }
 
 // asker answers statements.
