@@ -67,50 +67,52 @@ type Feed struct {
 }
 
 // Join gives a listener its stream. It calls leave when it goes.
-func (f *Feeds) Join(name string, o Options) (s *Stream, leave func(), err error) {
+func (f *Feeds) Join(name string, o Options) (_ *Stream, leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	feed := f.feeds[name]
 	if feed == nil {
 		feed = &Feed{name: name, of: f, streams: make(map[string]*Stream)}
 	}
-	if s, err = feed.join(o); err != nil {
+	s, l, err := feed.join(o)
+	if err != nil {
 		return nil, nil, err
 	}
 	if f.feeds[name] == nil {
 		f.feeds[name] = feed
 		go feed.run(f.ctx)
 	}
-	return s, func() { feed.leave(s) }, nil
+	return s, func() { feed.leave(s, l) }, nil
 }
 
-func (f *Feed) join(o Options) (*Stream, error) {
+func (f *Feed) join(o Options) (*Stream, *listener, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := streamKey(o)
 	s := f.streams[key]
 	if s == nil {
-		if len(f.streams) >= mostStreams && !f.dropIdle(0) && !f.dropOf(o.Client) {
-			return nil, ErrTooMany
+		if len(f.streams) >= mostStreams && !f.dropIdle(0) && !f.dropFor(o.Client) {
+			return nil, nil, ErrTooMany
 		}
 		s = newStream(f.of.origin, key, o, time.Now())
 		f.streams[key] = s
 	}
-	s.listeners++
-	return s, nil
+	l := &listener{o.Client}
+	s.listeners[l] = struct{}{}
+	return s, l, nil
 }
 
-func (f *Feed) leave(s *Stream) {
+func (f *Feed) leave(s *Stream, l *listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.listeners--
+	delete(s.listeners, l)
 	s.idle = time.Now()
 }
 
 // dropIdle ends streams that nobody has listened to for so long, and reports whether there were any.
 func (f *Feed) dropIdle(than time.Duration) (dropped bool) {
 	for key, s := range f.streams {
-		if s.listeners == 0 && time.Since(s.idle) >= than {
+		if len(s.listeners) == 0 && time.Since(s.idle) >= than {
 			s.Hub.Close()
 			delete(f.streams, key)
 			dropped = true
@@ -119,18 +121,25 @@ func (f *Feed) dropIdle(than time.Duration) (dropped bool) {
 	return dropped
 }
 
-// dropOf ends a stream of the client that has made most of them, if that is more than c would have. Else one client
-// could ask for all the streams that there may be.
-func (f *Feed) dropOf(c api.Client) bool {
+// dropFor ends a stream so that c gets one, if each client who listens to it has more than c would have: of all streams
+// that whose least client has most. Else one client could ask for all the streams that there may be, and who shares one
+// with such a client would lose it.
+func (f *Feed) dropFor(c api.Client) bool {
 	count := map[api.Client]int{c: 1}
 	for _, s := range f.streams {
-		count[s.client]++
+		for of := range s.clients() {
+			count[of]++
+		}
 	}
 	var key string
 	most := count[c]
 	for k, s := range f.streams {
-		if count[s.client] > most {
-			key, most = k, count[s.client]
+		least := mostStreams + 1
+		for of := range s.clients() {
+			least = min(least, count[of])
+		}
+		if least > most {
+			key, most = k, least
 		}
 	}
 	if key == "" {

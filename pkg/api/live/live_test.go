@@ -4,11 +4,13 @@ package live
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/packet"
 )
 
@@ -133,6 +135,62 @@ func TestStreams(t *testing.T) {
 	}
 	leaves[0]()
 	if _, _, err := join("more"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSharedStream: who comes gets the place of a stream of the client who has most. One that others share with him
+// stays theirs, unless they have as many.
+func TestSharedStream(t *testing.T) {
+	t.Parallel()
+	const name = "no-such-domain"
+	feeds := New(t.Context(), "test")
+	clients := make([]api.Client, 4)
+	for i := range clients {
+		clients[i] = api.OtherHost(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+	}
+	mallet, friend, alice, bob := clients[0], clients[1], clients[2], clients[3]
+	join := func(c api.Client, key string) (*Stream, error) {
+		s, _, err := feeds.Join(name, Options{Key: key, Selection: &answer.Selection{}, Rate: 1, Client: c})
+		return s, err
+	}
+	lives := func(s *Stream) bool {
+		feed := feeds.feeds[name]
+		feed.mu.Lock()
+		defer feed.mu.Unlock()
+		return feed.streams[s.key] == s
+	}
+	var shared []*Stream
+	for i := range mostStreams {
+		s, err := join(mallet, fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i >= mostStreams/2 { // all but these are shared
+			continue
+		}
+		if same, err := join(alice, fmt.Sprint(i)); same != s || err != nil {
+			t.Fatal(err)
+		}
+		shared = append(shared, s)
+	}
+	for i := range 20 {
+		if _, err := join(bob, fmt.Sprint("bob ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range shared {
+		if !lives(s) {
+			t.Errorf("alice has lost stream %d, which she shares with the client who has most", i)
+		}
+	}
+	feed := feeds.feeds[name]
+	feed.mu.Lock()
+	for _, s := range feed.streams { // two clients who share all of theirs hold nobody out
+		s.listeners = map[*listener]struct{}{{mallet}: {}, {friend}: {}}
+	}
+	feed.mu.Unlock()
+	if _, err := join(bob, "one more"); err != nil {
 		t.Error(err)
 	}
 }

@@ -43,13 +43,24 @@ type Stream struct {
 
 	// The Feed's, under its lock.
 	key       string
-	client    api.Client // who asked for it first
-	listeners int
+	listeners map[*listener]struct{}
 	idle      time.Time // since when there is none
 }
 
+// listener is one of a stream's.
+type listener struct{ client api.Client }
+
+// clients are those who listen to a stream.
+func (s *Stream) clients() map[api.Client]bool {
+	list := make(map[api.Client]bool)
+	for l := range s.listeners {
+		list[l.client] = true
+	}
+	return list
+}
+
 func newStream(origin, key string, o Options, now time.Time) *Stream {
-	s := &Stream{key: key, client: o.Client, Hub: api.NewHub(origin, streamEvents), selection: o.Selection, packets: newSampler(o.Rate, now)}
+	s := &Stream{key: key, listeners: make(map[*listener]struct{}), Hub: api.NewHub(origin, streamEvents), selection: o.Selection, packets: newSampler(o.Rate, now)}
 	if o.Losses {
 		s.losses = newSampler(LossRate, now)
 	}
