@@ -31,7 +31,7 @@ const (
 // these from Linux 6.7 on.
 type Netfilter struct {
 	Rules bool `json:"rules"` // there are rules now, or policies, that drop
-	// ConntrackDrops are packets that conntrack has dropped since attach, ConntrackNotInserted those among them whose
+	// ConntrackDrops are packets that conntrack has dropped since attach, 0 where that is not known. ConntrackNotInserted are those among them whose
 	// connection it could not note, because one with the same addresses and ports was there.
 	ConntrackDrops       uint64 `json:"conntrack_drops,omitempty"`
 	ConntrackNotInserted uint64 `json:"conntrack_insert_failed,omitempty"`
@@ -101,9 +101,12 @@ func (n *Nodes) netfilter(name, reason, function string) *Netfilter {
 		return nil
 	}
 	dropping, err := rules.Dropping(topo.SpecOf(*n.node(name)))
-	n.filters[name] = &Netfilter{Rules: dropping || err != nil,
-		ConntrackDrops: counts.counters[topo.ConntrackDrop], ConntrackNotInserted: counts.counters[topo.ConntrackInsertFailed]}
-	return n.filters[name]
+	f := &Netfilter{Rules: dropping || err != nil}
+	if counts.sinceAttach { // what was dropped before is no cause of what is asked
+		f.ConntrackDrops, f.ConntrackNotInserted = counts.counters[topo.ConntrackDrop], counts.counters[topo.ConntrackInsertFailed]
+	}
+	n.filters[name] = f
+	return f
 }
 
 // ethernet is the length of a frame's header.
