@@ -13,7 +13,7 @@
 static const __u32 crc_table[16] = {
 	0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
 	0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-	0x9b64c2d4, 0x86d3d2b0, 0xa00ae278, 0xbdbdf21c,
+	0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
 };
 
 /* With an index that Linux 5.10 can follow, too. */
@@ -48,14 +48,14 @@ static __always_inline bool is_chosen_by_hash(struct __sk_buff *skb, const struc
 					      __u32 sample)
 {
 	__u8 b[CHOSEN_BY + 5] = {};
-	__be32 four[2] = { 0, bpf_htonl(0xffff) };
+	__be32 mapped = bpf_htonl(0xffff); /* the end of ::ffff:0:0/96 */
 	bool failed;
 
 	if (p->v6) {
 		failed = bpf_skb_load_bytes(skb, p->l3 + 8, b, 32);
 	} else {
-		copy(b + 8, four, 8);
-		copy(b + 24, four, 8);
+		copy(b + 8, &mapped, sizeof(mapped));
+		copy(b + 24, &mapped, sizeof(mapped));
 		failed = bpf_skb_load_bytes(skb, p->l3 + 12, b + 12, 4) ||
 			 bpf_skb_load_bytes(skb, p->l3 + 16, b + 28, 4) ||
 			 bpf_skb_load_bytes(skb, p->l3 + 4, b + 37, 2);

@@ -278,8 +278,9 @@ func TestNode(t *testing.T) {
 		name string
 		f    func(*testing.T, *nstest.Net)
 	}{
-		{"chain", testChain}, {"forms", testForms}, {"TCP", testTCP}, {"MTU", testMTU}, {"hops", testHops},
-		{"lease", testLease}, {"sample", testSample}, {"XD sample", testXDSample}, {"reports", testReports},
+		{"chain", testChain}, {"forms", testForms}, {"TCP", testTCP}, {"MTU", testMTU}, {"MTU, 1.0", testMTUOld}, {"hops", testHops},
+		{"full", testFull}, {"fragments", testFragments}, {"paced", testPaced}, {"L2 ports", testL2Ports},
+		{"lease", testLease}, {"sample", testSample}, {"XD sample", testXDSample}, {"XD hash", testXDHash}, {"reports", testReports},
 		{"GSO", testGSO}, {"lies", testLies}, {"discard", testDiscard}, {"foreign", testForeign},
 		{"foreign outside", testForeignOutside}, {"foreign, no room", testForeignWithoutRoom}, {"foreign train", testForeignTrain},
 		{"longest train", testLongestTrain},

@@ -94,6 +94,17 @@ func testForeignTrain(t *testing.T, n *nstest.Net) {
 			c.passTrain(fmt.Sprintf("%d segments, INT in %d", count, at), "h1", b, each, at < 0)
 		}
 	}
+	// The last one is the shortest there is: INT 1.0 without a hop.
+	b := bytes.Repeat([]byte{0xaa}, 39*each+12)
+	binary.BigEndian.PutUint32(b[39*each:], 1<<24|3<<8)
+	binary.BigEndian.PutUint32(b[39*each+4:], 1<<28|6<<8|5)
+	binary.BigEndian.PutUint32(b[39*each+8:], 0xfc00<<16)
+	before := c.r1.counts()
+	c.train(b, each)
+	nstest.WaitFor(t, "the train", func() bool { return moved(c.r1, before)["skip 21"] == 1 })
+	if moved(c.r1, before)["done 10"] != 1 {
+		t.Error("a train whose last segment will be INT 1.0 passes")
+	}
 }
 
 // testLongestTrain: all segments are looked at of a train that has as many as can bear INT. Who hands one over need not
@@ -211,6 +222,19 @@ func testDiscard(t *testing.T, n *nstest.Net) {
 	if f := c.got.frames(unix.PACKET_HOST); len(f) != 0 {
 		t.Errorf("the discarded packet came: % x", f)
 	}
+	// In INT 1.0 the bit is one of Rep.
+	old := make([]byte, 36, 56)
+	binary.BigEndian.PutUint32(old, 1<<24|9<<8|10<<2)
+	binary.BigEndian.PutUint32(old[4:], 1<<28|2<<26|6<<8|5)
+	binary.BigEndian.PutUint32(old[8:], 0xfc00<<16)
+	c.link2.frames(unix.PACKET_HOST)
+	c.inject(append(old, payload(20)...))
+	nstest.WaitFor(t, "the sink", func() bool { return c.r3.counts()["done 2"] == 2 })
+	if n := c.r3.counts()["done 6"]; n != 1 {
+		t.Fatalf("%d packets were discarded, want that of INT 2.1 alone", n)
+	}
+	got, _ := decode(await(t, c.got, 1)[0])
+	sameBytes(t, "INT 1.0 with Rep", got.payload, payload(20))
 }
 
 // frames forgets what the captures have seen.
