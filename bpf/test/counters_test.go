@@ -147,14 +147,13 @@ var reached = map[bpfobj.TcRdrCounter]string{
 	cForeignMark: "TestForeignMark", cMarkBusy: "TestForeignMark", cEventFull: "TestEventsFull",
 	cUnderflow: "TestDuplicate", cQuote: "TestQuote", cKeyLost: "TestKeyLost",
 	cWithdrawn: "TestWithdrawnLoss", cSkipped: "TestSkip", cNotHere: "TestSpelled", cTTLSet: "TestTTLSet",
+	cLoss: "TestLossHeld", cLocalDrop: "TestLossOfSegment",
 }
 
 // unreachable are the counters that no test here moves, with the reason.
 var unreachable = map[bpfobj.TcRdrCounter]string{
 	cWrite:         "a header that was parsed can be written: the verifier wants the check",
 	cRestoreFailed: "as above, and when the kernel has no memory to make a header its own",
-	cLoss:          "kfree_skb: needs real drops (end-to-end tests)",
-	cLocalDrop:     "kfree_skb: needs real drops (end-to-end tests)",
 	cLossIgnored:   "kfree_skb: needs real drops (end-to-end tests)",
 
 	bpfobj.TcRdrCounterRDR_C_UNSENT:      "kfree_skb: needs real drops (pkg/cli/ask, TestUnsent)",

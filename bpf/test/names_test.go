@@ -52,12 +52,14 @@ const (
 )
 
 const (
-	stDone  = bpfobj.TcRdrStateRDR_ST_DONE
-	stLost  = bpfobj.TcRdrStateRDR_ST_LOST
-	stKeyed = bpfobj.TcRdrStateRDR_ST_KEYED
-	stFull  = bpfobj.TcRdrStateRDR_ST_FULL
-	stGroup = bpfobj.TcRdrStateRDR_ST_GROUP
-	stIPv6  = bpfobj.TcRdrStateRDR_ST_IPV6
+	stDone      = bpfobj.TcRdrStateRDR_ST_DONE
+	stLost      = bpfobj.TcRdrStateRDR_ST_LOST
+	stKeyed     = bpfobj.TcRdrStateRDR_ST_KEYED
+	stLocalDrop = bpfobj.TcRdrStateRDR_ST_LOCAL_DROP
+	stHeld      = bpfobj.TcRdrStateRDR_ST_HELD
+	stFull      = bpfobj.TcRdrStateRDR_ST_FULL
+	stGroup     = bpfobj.TcRdrStateRDR_ST_GROUP
+	stIPv6      = bpfobj.TcRdrStateRDR_ST_IPV6
 )
 
 // counterNames reads the names of enum rdr_counter from the object's BTF.

@@ -235,6 +235,11 @@ func TestPayloadOfOthers(t *testing.T) {
 	taken("another flow's at an edge", before, r1Edge, frame{data: other}, false)
 	taken("another flow's at a bridge's member", behindIn, member, frame{data: other}, false)
 	taken("what was sourced at a bridge's member", behindIn, member, d.ingress(member, frame{data: other}), true)
+	var port bpfobj.TcRdrPort
+	d.must("member", d.Maps[bpfobj.TcMapPorts].Lookup(uint32(member), &port))
+	port.Flags &^= uint16(bpfobj.TcRdrPortFlagRDR_PF_SOURCE_IN)
+	d.put(bpfobj.TcMapPorts, uint32(member), port)
+	taken("another flow's at a member that sources nothing", before, member, frame{data: other}, false)
 	d.deliver(w, 0)
 	taken("a late copy on a link", before, r1In, d.link(w, 0), true)
 	taken("one that has arrived, at an edge", before, r1Edge, d.link(w, 0), false)

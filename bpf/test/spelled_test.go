@@ -88,6 +88,30 @@ func TestSpelledAgain(t *testing.T) {
 	d.wantStory(index, "out@0/FS in@1/F out@2/F deliver@3/F deliver@3/F")
 }
 
+// TestComesAgain: a packet goes round in a circle. A switch sends copies of it out by several ports, the second time as the
+// first time: each is the packet, not one that only says so.
+func TestComesAgain(t *testing.T) {
+	for _, name := range []string{"udp-64", "tcp-data", "six-udp-64"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDomain(t, config{})
+			orig := packet(t, name)
+			inside, w := d.transit(d.send(frame{data: orig}), 0)
+			index := d.guid(w.data)
+			inside = d.ingress(r1In, d.link(w, 0))
+			d.counted(tally{cSeen: 1, cMarked: 1})
+			for _, port := range []uint32{closed, r1Out} {
+				w = d.egress(port, d.route(inside, r1In))
+				if got := d.guid(w.data); got != index {
+					t.Errorf("by port %d it leaves with the backpack %d, want its own, %d", port, got, index)
+				}
+			}
+			d.counted(nil)
+			same(t, "at h2", d.deliver(w, 0).data, lowered(t, orig, 2))
+			d.wantStory(index, "out@0/FS in@1/F out@2/F in@1/F out@5/F out@2/F deliver@3/F")
+		})
+	}
+}
+
 // TestSpelledTrain: the mark of a packet that was here, on a train that would reach over the slots
 // of others behind it.
 func TestSpelledTrain(t *testing.T) {

@@ -83,7 +83,7 @@ func (b *bridged) await(probe []byte) {
 // says to its neighbours, nor what await has sent.
 func (b *bridged) receive(data []byte) []byte {
 	b.Helper()
-	got := make([]byte, 2000)
+	got := make([]byte, len(data)+1)
 	for {
 		n, err := unix.Read(b.recv, got)
 		if err != nil {

@@ -3,6 +3,7 @@
 package test
 
 import (
+	"encoding/binary"
 	"os"
 	"testing"
 
@@ -91,6 +92,50 @@ func TestSeveralFromQueue(t *testing.T) {
 	for k := range n {
 		d.wantStory(uint32(pos+uint64(k))&(d.layout.Slots-1), "out@0/FS queue@0/F")
 	}
+}
+
+// TestPartial: of a packet in a queue the end of the TCP header lies in a page, out of reach: without its time stamp the
+// content would be another packet's. It is known by its flow.
+func TestPartial(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "tc:iproute2")
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		need.Lack(t, need.Kernel, "BTF")
+	}
+	d := newDomain(t, config{})
+	b := d.newBridged(t)
+	for _, name := range []string{"out", "in", "far", "to-far"} {
+		l, err := netlink.LinkByName(name)
+		d.must(name, err)
+		d.must("MTU", netlink.LinkSetMTU(l, 9000))
+	}
+	d.isPort(b.out, h1Out, bpfobj.TcRdrPortFlagRDR_PF_QUEUE)
+	t.Cleanup(func() { d.empty(bpfobj.TcMapDevs) })
+	d.attach(b.out, h1Out)
+	// Shorter frames are never in pages.
+	orig := append(packet(t, "tcp-data"), make([]byte, os.Getpagesize())...)
+	setLength(orig)
+	fixSum(orig, etherHeader)
+	index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	wire := b.carry(orig)
+	d.wantStory(index, "out@0/FS")
+
+	out, err := netlink.LinkByIndex(b.out)
+	d.must("out", err)
+	d.must("no source", netlink.QdiscDel(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: b.out, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}))
+	b.run("tc", "qdisc", "add", "dev", out.Attrs().Name, "root", "handle", "1:", "tbf", "rate", "1gbit", "burst", "100000", "limit", "100000")
+	d.trace(t, bpfobj.TraceProgRadarQdiscDequeue)
+	d.must("PACKET_VNET_HDR", unix.SetsockoptInt(b.send, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1))
+	for _, reach := range []int{20, 24, 31, 32} {
+		vnet := make([]byte, 10) // struct virtio_net_hdr
+		binary.NativeEndian.PutUint16(vnet[2:], uint16(etherHeader+20+reach))
+		_, err := unix.Write(b.send, append(vnet, wire...))
+		d.must("send", err)
+		b.receive(wire)
+	}
+	d.wantStory(index, "out@0/FS queue@0/F queue@0/F queue@0/F queue@0/F")
 }
 
 // large is a packet of 1,400 bytes, the k-th.
