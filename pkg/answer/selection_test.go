@@ -94,3 +94,33 @@ func TestMatch(t *testing.T) {
 		t.Error("packets in flight have ended")
 	}
 }
+
+// TestWithin: a selection within another asks for what both ask for. If one of them asks for more than a flow, counts of flows
+// cannot answer.
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		inner, outer  filter.Spec
+		want, wantAll bool
+	}{
+		{filter.Spec{Src: "10.0.0.1"}, filter.Spec{Dport: "53"}, true, false},
+		{filter.Spec{Src: "10.0.0.1"}, filter.Spec{}, true, false},
+		{filter.Spec{}, filter.Spec{Src: "10.0.0.1"}, true, false},
+		{filter.Spec{}, filter.Spec{}, true, true},
+		{filter.Spec{Src: "10.0.0.1"}, filter.Spec{Node: "r1"}, false, false},
+		{filter.Spec{Node: "r1"}, filter.Spec{Src: "10.0.0.1"}, false, false},
+		{filter.Spec{}, filter.Spec{State: "lost"}, false, false},
+	} {
+		s, err := Select(c.inner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := Select(c.outer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Within(o)
+		if got := (&Question{Selection: s, ByFlow: true}).sinceAttach(time.Unix(1000, 0)); got != c.want || s.IsAll() != c.wantAll {
+			t.Errorf("%+v within %+v: since attach %v, all %v; want %v, %v", c.inner, c.outer, got, s.IsAll(), c.want, c.wantAll)
+		}
+	}
+}

@@ -129,7 +129,8 @@ func TestPrometheus(t *testing.T) {
 	}
 	w.Feed(reports)
 	w.Written("http", len(w.Events))
-	time.Sleep(rowsFor) // a scrape may have come before
+	w.Tally("http").DroppedValues.Add(7) // as if its queue had been full
+	time.Sleep(rowsFor)                  // a scrape may have come before
 
 	_, text := servers.Get(t, address+"/metrics")
 	promtool := exec.Command(servers.Program(t, "promtool"), "check", "metrics")
@@ -192,6 +193,7 @@ func TestPrometheus(t *testing.T) {
 		"radar_collect_events_total{metric='hop_latency'}":        float64(w.Engine.Counts.Events[metrics.HopLatency]),
 		"radar_output_written_total{output='http'}":               float64(len(w.Events)),
 		"radar_output_dropped_total{output='http',kind='event'}":  0,
+		"radar_output_dropped_total{output='http',kind='value'}":  7,
 		"radar_http_listeners":                                    0,
 		"radar_int_series_left_out":                               0,
 		"count(radar_int_hop_latency_seconds_count) or vector(0)": 0, // no classic series where native ones are taken

@@ -48,6 +48,22 @@ func TestGapsConfirmed(t *testing.T) {
 	}
 }
 
+// TestGapsByNode: switches behind one address number their own reports. TR 1.0 says which switch it is.
+func TestGapsByNode(t *testing.T) {
+	for layout, lost := range map[intwire.ReportLayout]uint64{intwire.Report10: 1, intwire.Report05: 0} {
+		var g gaps
+		for _, r := range []struct{ node, number uint32 }{{1, 1}, {2, 51}, {1, 2}, {2, 52}, {1, 4}, {2, 53}} {
+			if layout == intwire.Report05 {
+				r.number = uint32(len(g.last)) // by the sender: nothing is missing
+			}
+			g.add(&intwire.Message{Profile: intwire.ProfileByName("spec-1.0"), Report: intwire.Report{Layout: layout, SwitchID: r.node, Sequence: r.number}})
+		}
+		if want := map[intwire.ReportLayout]int{intwire.Report10: 2, intwire.Report05: 1}[layout]; len(g.last) != want || g.lost != lost {
+			t.Errorf("layout %d: %d sources, %d lost; want %d, %d", layout, len(g.last), g.lost, want, lost)
+		}
+	}
+}
+
 // TestGapsOfSome: reports of some flows are heard one by one, those of others later and many at a
 // time: what is missing is the same.
 func TestGapsOfSome(t *testing.T) {

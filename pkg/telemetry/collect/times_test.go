@@ -86,6 +86,7 @@ func TestClocks(t *testing.T) {
 		{"for more than a minute", a + "=auto,clock=shared,time=ms", []timed{{a, 1, 1000, 1001, 1, false}, {a, 2, 61002, 61003, 1, false}}, "flow 2", 2},
 		{"32 bits", a + "=spec-1.0,clock=shared", []timed{{a, 1, wrap - 500, 0, 400, true}, {a, 2, 200, 0, 300, true}}, "1>2 300, flow 1000", 0},
 		{"32 bits back in time", a + "=spec-1.0,clock=shared", []timed{{a, 1, 200, 0, 400, true}, {a, 2, wrap - 500, 0, 300, true}}, "flow 700", 2},
+		{"32 bits of ns and us", a + "=spec-1.0,clock=shared " + b + "=auto,clock=shared,time=us", []timed{{a, 1, 1000, 0, 400, true}, {b, 2, 2, 3, 300, false}}, "flow 700", 2},
 		{"ends that one time is of", a + "=auto,clock=shared", []timed{{a, 1, 0, 1500, 0, false}, {a, 2, 1800, 0, 0, false}}, "1>2 300, flow 300", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

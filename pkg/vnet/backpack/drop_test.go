@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/record"
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 func TestLossPlace(t *testing.T) {
@@ -93,6 +94,19 @@ func TestLossBehindBridge(t *testing.T) {
 	b.Drop(b.pos, rt.First, brE1, 64, fnQueue, "tbf", false, b.t0+10)
 	if l := b.one().Loss; l == nil || l.At != record.AtQueue || l.Port != "eth1" || l.Node != "br" {
 		t.Errorf("loss %+v, want the queue of br's eth1", l)
+	}
+}
+
+// TestLossBetweenOwnPorts: both ends of a link are in one node. What is freed behind the link, before the other end's
+// ingress, was lost there, and not as it left by that port.
+func TestLossBetweenOwnPorts(t *testing.T) {
+	b := newBench(t, 128, udp)
+	b.dom = testDomain(64)
+	b.dom.Ports = append(b.dom.Ports, domain.Port{ID: 90, Node: 7, Name: "in", Peer: 91}, domain.Port{ID: 91, Node: 7, Name: "out", Peer: 90})
+	b.See(b.pos, rt.Egress, rt.First|rt.Source, 90, b.t0)
+	b.Drop(b.pos, rt.First, 91, 2, fnVeth, "noqueue", false, b.t0+10)
+	if l := b.one().Loss; l == nil || l.At != record.AtIngress || l.Port != "out" || l.Node != "br" {
+		t.Errorf("loss %+v, want the ingress of br's out", l)
 	}
 }
 

@@ -58,3 +58,30 @@ func TestFindQuoted(t *testing.T) {
 		t.Error("found under another attach's epoch")
 	}
 }
+
+// TestFindQuotedEcho: of an echo its ID and sequence number count, and the first eight bytes of its data where it has so many.
+func TestFindQuotedEcho(t *testing.T) {
+	const offTags = 20 // in a slot
+	l4 := []byte{8, 0, 0x12, 0x34, 0, 7, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8}
+	for size, tag2 := range map[int]uint32{15: 0, 16: 0x04030201 ^ 0x08070605*0x9e3779b1&0xffffffff, 24: 0x04030201 ^ 0x08070605*0x9e3779b1&0xffffffff} {
+		echo := rt.Packet{Proto: 1, Src: udp.Src, Dst: udp.Dst, Sport: 7, Dport: 9, ICMPType: 8, TTL: 64, Frag: 0x4000, Len: uint16(20 + size)}
+		b := newFindBench(t, echo)
+		b.t0 -= second // when the last packet was sent
+		b.Put(b.pos, offTags, 8, 0, 0, 9)
+		b.Put(b.pos, offTags+4, byte(tag2), byte(tag2>>8), byte(tag2>>16), byte(tag2>>24))
+		q := backpack.Quoted{
+			Index: b.pos & 63, Proto: 1, Len: 20 + size, At: b.t0 + 5000, L4: append(l4[:16:16], make([]byte, 8)...)[:size],
+			Tuple: packet.Tuple{Src: packet.AddrFrom4(udp.Src), Dst: packet.AddrFrom4(udp.Dst), SrcPort: 7, DstPort: 9},
+		}
+		dec := backpack.NewDecoder(testDomain(64), names{})
+		if pos, why := backpack.FindQuoted(b, dec, &q, b.t0+6000); why != backpack.Matches || pos != b.pos {
+			t.Errorf("%d bytes behind the IP header: position %d, %d", size, pos, why)
+		}
+		if size >= 16 {
+			q.L4[15]++
+			if _, why := backpack.FindQuoted(b, dec, &q, b.t0+6000); why != backpack.Foreign {
+				t.Errorf("%d bytes, of other data: %d, want %d", size, why, backpack.Foreign)
+			}
+		}
+	}
+}

@@ -201,3 +201,31 @@ func TestTrees(t *testing.T) {
 		})
 	}
 }
+
+// TestTreeLatency: of several copies the last one that arrived counts, be it at a node or outside of the domain. What nobody
+// wanted does not.
+func TestTreeLatency(t *testing.T) {
+	type seen struct {
+		kind byte
+		port uint16
+	}
+	for name, c := range map[string]struct {
+		copies []seen
+		want   int64
+	}{
+		"delivered last": {[]seen{{rt.Left, tHostV}, {rt.Deliver, tH2}, {rt.Ignored, tRa}}, 2000},
+		"left last":      {[]seen{{rt.Deliver, tH2}, {rt.Left, tHostV}, {rt.Ignored, tRa}}, 2000},
+		"left alone":     {[]seen{{rt.Left, tHostV}, {rt.Ignored, tRa}, {rt.Ignored, tH2}}, 1000},
+	} {
+		b := newBench(t, 256, udp)
+		b.SetState(b.pos, rt.Group)
+		b.dom = treeDomain()
+		b.See(b.pos, rt.Egress, rt.First|rt.Source, tH1, b.t0)
+		for i, s := range c.copies {
+			b.See(b.pos, s.kind, rt.First, s.port, b.t0+uint64(i+1)*1000)
+		}
+		if r := b.one(); r.LatencyNs == nil || *r.LatencyNs != c.want {
+			t.Errorf("%s: latency %v, want %d", name, r.LatencyNs, c.want)
+		}
+	}
+}
