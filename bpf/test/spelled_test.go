@@ -95,9 +95,9 @@ func TestComesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDomain(t, config{})
 			orig := packet(t, name)
-			inside, w := d.transit(d.send(frame{data: orig}), 0)
+			_, w := d.transit(d.send(frame{data: orig}), 0)
 			index := d.guid(w.data)
-			inside = d.ingress(r1In, d.link(w, 0))
+			inside := d.ingress(r1In, d.link(w, 0))
 			d.counted(tally{cSeen: 1, cMarked: 1})
 			for _, port := range []uint32{closed, r1Out} {
 				w = d.egress(port, d.route(inside, r1In))

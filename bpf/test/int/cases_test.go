@@ -5,20 +5,14 @@ package int
 import (
 	"bytes"
 	"encoding/binary"
-	"hash/crc32"
 	"io"
 	"maps"
 	"net"
-	"slices"
 	"testing"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/host/clock"
 )
 
 func mode(m bpfobj.IntIntMode, instructions uint16, words uint8) bpfobj.IntIntEntry {
@@ -278,122 +272,6 @@ func testMTU(t *testing.T, n *nstest.Net) {
 	wantCounts(t, c.r1, before, map[string]uint64{"skip 13": 1})
 }
 
-// testMTUOld: the same with INT 1.0, whose M is another bit.
-func testMTUOld(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: mode(bpfobj.IntIntModeINT_MODE_MD10, 0xfc00, 6)})
-	p := c.pass(c.frame(17, payload(1500-28-36), nil)) // fits exactly; not the next hop
-	if first := binary.BigEndian.Uint32(p[2].payload[4:]); first != 1<<28|1<<23|6<<8|7 {
-		t.Errorf("behind a transit without room: %#x, want M and 7 hops left", first)
-	}
-	if wrong := p[2].wrong(); wrong != "" {
-		t.Error(wrong)
-	}
-	sameBut(t, p[3].ip, p[0].ip, 3)
-	wantCounts(t, c.r2, nil, map[string]uint64{"skip 13": 1})
-}
-
-// testFull: a stack gets as many words as its length can say, and no more.
-func testFull(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: md(0xf000, 4)})
-	for hops, want := range map[int]map[string]uint64{62: {"done 1": 1}, 63: {"skip 16": 1}} {
-		b := make([]byte, 16+hops*16, 16+hops*16+20)
-		binary.BigEndian.PutUint32(b, 1<<28|uint32(3+hops*4)<<16|10<<2)
-		binary.BigEndian.PutUint32(b[4:], 2<<28|4<<8|5)
-		binary.BigEndian.PutUint32(b[8:], 0xf000<<16)
-		before := c.r2.counts()
-		c.inject(append(b, payload(20)...))
-		two, _ := decode(await(t, c.link2, 1)[0])
-		if st := readStack(t, two.payload); len(st.hops) != 63 {
-			t.Errorf("%d hops behind a transit that got %d, want 63", len(st.hops), hops)
-		}
-		got, _ := decode(await(t, c.got, 1)[0])
-		sameBytes(t, "payload", got.payload, payload(20))
-		wantCounts(t, c.r2, before, want)
-	}
-}
-
-// testFragments: the first fragment has a TCP header, and gets no INT all the same: the others would no longer fit behind it.
-func testFragments(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
-	first := c.frame(6, payload(76), func(ip []byte) { ip[6] = 0x20 })         // 96 bytes
-	last := c.frame(6, payload(4), func(ip []byte) { ip[6], ip[7] = 0, 96/8 }) // or h2 would report the first
-	for _, f := range [][]byte{first, last} {
-		p := c.pass(f)
-		for i := 1; i <= 3; i++ {
-			sameBut(t, p[i].ip, p[0].ip, byte(i))
-		}
-	}
-	wantCounts(t, c.r1, nil, map[string]uint64{"skip 5": 2})
-}
-
-// testPaced: a packet has a time of delivery that is still to come. That is not when it came.
-func testPaced(t *testing.T, n *nstest.Net) {
-	if known(t)["cfg_times"] == uint8(0) {
-		t.Log("this kernel carries no times through a node (Linux 5.18)")
-		return
-	}
-	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
-	later := uint64(clock.Monotonic()) + uint64(time.Hour)
-	inNetns(t, c.Path("h1"), func() error {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		// struct sock_txtime: clockid, flags
-		option := binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, unix.CLOCK_MONOTONIC), 0)
-		if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_TXTIME, string(option)); err != nil {
-			return err
-		}
-		cmsg := make([]byte, unix.CmsgSpace(8))
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&cmsg[0]))
-		h.Level, h.Type = unix.SOL_SOCKET, unix.SO_TXTIME
-		h.SetLen(unix.CmsgLen(8))
-		binary.NativeEndian.PutUint64(cmsg[unix.CmsgLen(0):], later)
-		return unix.Sendmsg(fd, payload(100), cmsg, &unix.SockaddrInet4{Port: 5000, Addr: [4]byte{10, 0, 3, 2}}, 0)
-	})
-	p, _ := decode(await(t, c.link2, 1)[0])
-	for _, h := range readStack(t, p.payload).hops {
-		if !bytes.Equal(h[8:12], bytes.Repeat([]byte{255}, 4)) || !bytes.Equal(h[16:24], bytes.Repeat([]byte{255}, 8)) {
-			t.Errorf("node %d says when a packet came in that has another time: % x", h[3], h)
-		}
-	}
-	await(t, c.got, 1)
-	if n := c.r2.counts()["done 11"]; n != 1 {
-		t.Errorf("%d hops without latency are counted, want 1", n)
-	}
-}
-
-// testL2Ports: a port that has a level-2 number is reported, though the other one has none.
-func testL2Ports(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: mode(bpfobj.IntIntModeINT_MODE_XD, 0x8200, 3)})
-	none := ^uint32(0)
-	number := func(nd *node, name, port string, l2 uint32) {
-		index := uint32(c.Index(name, port)) & 255
-		var p bpfobj.IntIntPort
-		if err := nd.objs.Ports.Lookup(index, &p); err != nil {
-			t.Fatal(err)
-		}
-		p.L2 = l2
-		if err := nd.objs.Ports.Put(index, p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	number(c.r1, "r1", "e0", 77)
-	number(c.r2, "r2", "e1", 88)
-	want := map[uint32][3]uint32{1: {77, none, 0x8200}, 2: {none, 88, 0x8200}, 3: {none, none, 0x8000}}
-	c.pass(c.frame(17, payload(50), nil))
-	for _, raw := range c.reports(3) {
-		var r bpfobj.IntIntReport
-		if _, err := binary.Decode(raw.RawSample, binary.NativeEndian, &r); err != nil {
-			t.Fatal(err)
-		}
-		if got := [3]uint32{r.L2In, r.L2Out, uint32(r.Bits)}; got != want[r.Node] {
-			t.Errorf("node %d: level-2 ports and bits %#x, want %#x", r.Node, got, want[r.Node])
-		}
-	}
-}
-
 // testHops: no hops are left.
 func testHops(t *testing.T, n *nstest.Net) {
 	e := md(0xfc00, 8)
@@ -420,23 +298,6 @@ func testLease(t *testing.T, n *nstest.Net) {
 	wantCounts(t, c.r1, nil, map[string]uint64{"skip 22": 1})
 }
 
-// testSample: one packet in four.
-func testSample(t *testing.T, n *nstest.Net) {
-	e := md(0xfc00, 8)
-	e.Sample = 4
-	c := newChain(t, n, settings{entry: e})
-	for range 400 {
-		inNetns(t, c.Path("h1"), func() error { return nstest.SendFrame("e0", c.frame(17, payload(100), nil)) })
-	}
-	await(t, c.got, 400)
-	if got := c.r1.counts()["done 0"]; got < 40 || got > 200 { // 100 in the mean, deviation 9
-		t.Errorf("%d of 400 packets, one in four was wanted", got)
-	}
-	if got := c.r1.counts(); got["done 0"]+got["skip 2"] != 400 {
-		t.Errorf("%v", got)
-	}
-}
-
 // testReports: telemetry reports are not measured.
 func testReports(t *testing.T, n *nstest.Net) {
 	c := newChain(t, n, settings{entry: md(0xfc00, 8), vars: map[string]any{"cfg_report_port": uint16(5000)}})
@@ -453,74 +314,6 @@ func testGSO(t *testing.T, n *nstest.Net) {
 	}
 	if got := c.r1.counts(); got["skip 21"] == 0 {
 		t.Errorf("no GSO packet was counted: %v", got)
-	}
-}
-
-// testXDSample: all nodes choose the same packets.
-func testXDSample(t *testing.T, n *nstest.Net) {
-	e := mode(bpfobj.IntIntModeINT_MODE_XD, 0xfc00, 8)
-	e.Sample = 3
-	c := newChain(t, n, settings{entry: e})
-	for i := range 90 {
-		f := c.frame(17, payload(60+i), func(ip []byte) { binary.BigEndian.PutUint16(ip[4:], uint16(i)) })
-		inNetns(t, c.Path("h1"), func() error { return nstest.SendFrame("e0", f) })
-	}
-	await(t, c.got, 90)
-	chosen := c.r1.counts()["done 3"]
-	if chosen < 10 || chosen > 60 {
-		t.Errorf("%d of 90 packets, one in three was wanted", chosen)
-	}
-	seen := make(map[uint16]int)
-	for _, r := range c.reports(int(3 * chosen)) {
-		q := r.RawSample[64:]
-		seen[binary.BigEndian.Uint16(q[4:])]++
-	}
-	for id, n := range seen {
-		if n != 3 {
-			t.Errorf("packet %d was reported by %d nodes", id, n)
-		}
-	}
-}
-
-// testXDHash: which packets they are the hash of the P4 nodes says (p4/include/int/source.p4), here made by another hand.
-func testXDHash(t *testing.T, n *nstest.Net) {
-	e := mode(bpfobj.IntIntModeINT_MODE_XD, 0xfc00, 8)
-	e.Sample = 3
-	c := newChain(t, n, settings{entry: e})
-	for _, proto := range []byte{17, 6} {
-		want := make(map[uint16]bool)
-		for i := range uint16(40) {
-			f := c.frame(proto, payload(60+int(i)), func(ip []byte) { binary.BigEndian.PutUint16(ip[4:], i) })
-			ip := f[14:]
-			var b [51]byte
-			b[10], b[11], b[26], b[27] = 0xff, 0xff, 0xff, 0xff
-			copy(b[12:], ip[12:16])
-			copy(b[28:], ip[16:20])
-			b[32] = proto
-			copy(b[33:], ip[20:24])
-			copy(b[37:], ip[4:6])
-			if proto == 6 {
-				copy(b[39:], ip[24:32])
-				copy(b[47:], ip[36:38])
-			} else {
-				copy(b[49:], ip[26:28])
-			}
-			if crc32.ChecksumIEEE(b[:])%e.Sample == 0 {
-				want[i] = true
-			}
-			inNetns(t, c.Path("h1"), func() error { return nstest.SendFrame("e0", f) })
-		}
-		await(t, c.got, 40)
-		if len(want) == 0 {
-			t.Fatal("no packet is to be chosen")
-		}
-		got := make(map[uint16]bool)
-		for _, r := range c.reports(3 * len(want)) {
-			got[binary.BigEndian.Uint16(r.RawSample[64+4:])] = true
-		}
-		if !maps.Equal(got, want) {
-			t.Errorf("protocol %d: packets %v were chosen, want %v", proto, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-		}
 	}
 }
 
