@@ -94,17 +94,6 @@ func testForeignTrain(t *testing.T, n *nstest.Net) {
 			c.passTrain(fmt.Sprintf("%d segments, INT in %d", count, at), "h1", b, each, at < 0)
 		}
 	}
-	// The last one is the shortest there is: INT 1.0 without a hop.
-	b := bytes.Repeat([]byte{0xaa}, 39*each+12)
-	binary.BigEndian.PutUint32(b[39*each:], 1<<24|3<<8)
-	binary.BigEndian.PutUint32(b[39*each+4:], 1<<28|6<<8|5)
-	binary.BigEndian.PutUint32(b[39*each+8:], 0xfc00<<16)
-	before := c.r1.counts()
-	c.train(b, each)
-	nstest.WaitFor(t, "the train", func() bool { return moved(c.r1, before)["skip 21"] == 1 })
-	if moved(c.r1, before)["done 10"] != 1 {
-		t.Error("a train whose last segment will be INT 1.0 passes")
-	}
 }
 
 // testLongestTrain: all segments are looked at of a train that has as many as can bear INT. Who hands one over need not
