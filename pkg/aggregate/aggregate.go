@@ -41,6 +41,9 @@ type Totals struct {
 
 	LocalDrops uint64 `json:"local_drops"` // delivered, then freed as a drop
 	Truncated  uint64 `json:"truncated"`   // of all: some events are missing
+	// QueueUnseen are waits in queues of which nothing saw the end (packet.Hop): the links behind
+	// have them.
+	QueueUnseen uint64 `json:"queue_waits_unseen"`
 
 	InFlight uint64 `json:"in_flight"` // not ended, or not settled yet
 	Unread   uint64 `json:"unread"`    // overwritten before they were read
@@ -251,6 +254,9 @@ func (a *Aggregates) addHops(way *path, p *packet.Packet) {
 		if to.out != nil {
 			to.out.out.add(out, n, size, &a.seconds)
 			to.out.queue.add(h.QueueNs(), n)
+		}
+		if h.QueueUnseen {
+			a.totals.QueueUnseen += n
 		}
 		if to.end != nil && (h.Outcome == record.Delivered || h.Outcome == record.Left) {
 			to.end.add(p.StampNs(i), n)

@@ -64,6 +64,18 @@ func exactly(n uint64, ns int64) aggregate.Quantiles {
 	return aggregate.Quantiles{Count: n, MinNs: ns, P50Ns: ns, P90Ns: ns, P99Ns: ns, P999Ns: ns, MaxNs: ns}
 }
 
+// Waits of which nothing saw the end are counted, by packets.
+func TestQueueUnseen(t *testing.T) {
+	a := aggregate.New(0)
+	a.Add(delivered())
+	train := delivered()
+	train.Segs, train.Hops[1].DequeueNs, train.Hops[1].QueueUnseen = 3, packet.NoTime, true
+	a.Add(train)
+	if got := a.Totals().QueueUnseen; got != 3 {
+		t.Errorf("%d waits are unseen, want 3", got)
+	}
+}
+
 func TestAdd(t *testing.T) {
 	a := aggregate.New(0)
 	a.Add(delivered())

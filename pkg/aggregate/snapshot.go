@@ -16,7 +16,7 @@ import (
 // Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
-	snapshotVersion = 9
+	snapshotVersion = 10
 	headerBytes     = len(magic) + 4 + 4 + 4
 )
 
@@ -90,7 +90,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 // fields are the totals that Add counts, in the order of the snapshot.
 func (t *Totals) fields() []*uint64 {
 	return []*uint64{
-		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.Ignored, &t.Moved, &t.LocalDrops, &t.Truncated,
+		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.Ignored, &t.Moved, &t.LocalDrops, &t.Truncated, &t.QueueUnseen,
 		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder,
 	}
 }

@@ -25,7 +25,7 @@ var Kinds = []Note{
 	NoAgent{}, AgentFails{}, DiskFull{}, NotMeasured{}, EqualUnderWay{},
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
-	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
+	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, QueueUnseen{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
@@ -134,6 +134,9 @@ type (
 		Flows   int
 		Packets uint64
 	}
+	// QueueUnseen: packets waited in queues, and nothing saw them leave. The times of links hold
+	// these waits.
+	QueueUnseen struct{ Packets uint64 }
 	// NoLatency: none of so many packets has a latency of that group.
 	NoLatency struct {
 		By      aggregate.By
@@ -298,6 +301,7 @@ func (NothingLost) Kind() string         { return "nothing_lost" }
 func (NothingDropped) Kind() string      { return "nothing_dropped" }
 func (KernelDrops) Kind() string         { return "kernel_drops" }
 func (StillUnderWay) Kind() string       { return "still_under_way" }
+func (QueueUnseen) Kind() string         { return "queue_unseen" }
 func (NoLatency) Kind() string           { return "no_latency" }
 func (AlsoDropped) Kind() string         { return "also_dropped" }
 func (Expired) Kind() string             { return "expired" }

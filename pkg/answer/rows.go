@@ -24,7 +24,15 @@ func (c *Counts) Paths() Rows[aggregate.PathRow] {
 // Latency is how long packets took in groups other than flows.
 func (c *Counts) Latency(by aggregate.By) Rows[aggregate.LatencyRow] {
 	rows := c.sums.Latency(by, c.Names)
-	return Rows[aggregate.LatencyRow]{rows, append(c.rowsFull(by), c.noLatency(by, len(rows))...)}
+	return Rows[aggregate.LatencyRow]{rows, slices.Concat(c.rowsFull(by), c.noLatency(by, len(rows)), c.queueUnseen(by))}
+}
+
+// queueUnseen says how many waits are missing in rows of queues, and are part of those of links.
+func (c *Counts) queueUnseen(by aggregate.By) []Note {
+	if n := c.Totals().QueueUnseen; n > 0 && (by == aggregate.ByQueue || by == aggregate.ByLink) {
+		return []Note{QueueUnseen{n}}
+	}
+	return nil
 }
 
 // noLatency says why there is no row of latencies although there were packets.
@@ -45,7 +53,7 @@ func (c *Counts) LatencyOfFlows(top int) Rows[aggregate.LatencyRow] {
 // Spreads are the rows of Latency, or of LatencyOfFlows, with their distributions: the first top of them, 0: all.
 func (c *Counts) Spreads(by aggregate.By, top int) (rows Rows[aggregate.Spread], more int) {
 	rows.List, more = c.sums.Spreads(by, c.Names, c.keep, top)
-	rows.Notes = append(c.rowsFull(by), c.noLatency(by, len(rows.List))...)
+	rows.Notes = slices.Concat(c.rowsFull(by), c.noLatency(by, len(rows.List)), c.queueUnseen(by))
 	if by == aggregate.ByFlow {
 		rows.Notes = append(rows.Notes, tableFull(Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
 	}

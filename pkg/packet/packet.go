@@ -191,10 +191,14 @@ type Hop struct {
 	// DequeueNs is when it left the queue of Out; NoTime: it did not wait, or nothing saw
 	// it leave.
 	DequeueNs int64
-	OnLink    bool // Out is a bridge's member, which packets pass without entering its node
-	Gap       bool // hops before it may be missing: there was no room for them
-	Changed   bool // Tuple is what the packet left with
-	Tuple     Tuple
+	// QueueUnseen: it waited in that queue, but nothing saw it leave. The time on the link behind
+	// holds the wait.
+	QueueUnseen bool
+
+	OnLink  bool // Out is a bridge's member, which packets pass without entering its node
+	Gap     bool // hops before it may be missing: there was no room for them
+	Changed bool // Tuple is what the packet left with
+	Tuple   Tuple
 
 	// Of a tree. Copy: another copy of what came in at an earlier hop, of which that
 	// one's times on the link and the visit are. Outcome: how the branch ended that ends

@@ -97,19 +97,20 @@ func (d *Recorder) fillHops(hops []record.Hop, p *Packet, m *Memory) {
 	for i := range p.Hops {
 		h := &p.Hops[i]
 		hops[i] = record.Hop{
-			Node:      d.of.NodeName(h.Node),
-			NodeID:    int(h.Node),
-			InPort:    d.of.PortName(h.In),
-			Port:      d.of.PortName(h.Out),
-			Role:      role(p, i),
-			AtNs:      m.time(p.StampNs(i)),
-			NodeNs:    m.time(h.NodeNs()),
-			QueueNs:   m.time(h.QueueNs()),
-			LinkNs:    m.time(p.LinkNs(i)),
-			LatencyNs: m.time(p.HopNs(i)),
-			Copy:      h.Copy,
-			Gap:       h.Gap,
-			Outcome:   h.Outcome,
+			Node:        d.of.NodeName(h.Node),
+			NodeID:      int(h.Node),
+			InPort:      d.of.PortName(h.In),
+			Port:        d.of.PortName(h.Out),
+			Role:        role(p, i),
+			AtNs:        m.time(p.StampNs(i)),
+			NodeNs:      m.time(h.NodeNs()),
+			QueueNs:     m.time(h.QueueNs()),
+			LinkNs:      m.time(p.LinkNs(i)),
+			LatencyNs:   m.time(p.HopNs(i)),
+			QueueUnseen: h.QueueUnseen,
+			Copy:        h.Copy,
+			Gap:         h.Gap,
+			Outcome:     h.Outcome,
 		}
 		if prev := p.Prev(i); prev != i-1 {
 			hops[i].Prev = m.int(prev)

@@ -114,11 +114,14 @@ type Hop struct {
 	// Gap: hops before it may be missing, for which the record had no room.
 	Gap bool `json:"gap,omitempty"`
 
-	AtNs      *int64 `json:"at_ns,omitempty"`      // egress (at the end: ingress) since the packet's first stamp
-	NodeNs    *int64 `json:"node_ns,omitempty"`    // inside the node: egress - ingress
-	QueueNs   *int64 `json:"queue_ns,omitempty"`   // in the queue of Port; absent: it did not wait, or nothing saw it leave
-	LinkNs    *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
-	LatencyNs *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
+	AtNs    *int64 `json:"at_ns,omitempty"`    // egress (at the end: ingress) since the packet's first stamp
+	NodeNs  *int64 `json:"node_ns,omitempty"`  // inside the node: egress - ingress
+	QueueNs *int64 `json:"queue_ns,omitempty"` // in the queue of Port; absent: it did not wait, or nothing saw it leave
+	// QueueUnseen: it waited in the queue of Port, and nothing saw it leave. LinkNs of the next hop
+	// holds that wait: queue and link are not told apart.
+	QueueUnseen bool   `json:"queue_unseen,omitempty"`
+	LinkNs      *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
+	LatencyNs   *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
 
 	// INT is what a telemetry report says of this hop, as sent, by the names of docs/int/decode.md.
 	INT map[string]uint64 `json:"int,omitempty"`

@@ -177,6 +177,9 @@ func TimedPath(r *record.Record) string {
 		if hop.QueueNs != nil {
 			b.WriteString("[" + Duration(float64(*hop.QueueNs)) + "]")
 		}
+		if hop.QueueUnseen {
+			b.WriteString("[?]")
+		}
 		b.WriteString(Said(hop) + rewriteText(hop) + outcomeText(hop.Outcome))
 		steps[i].Text = b.String()
 	}

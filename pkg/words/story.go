@@ -230,9 +230,9 @@ func hopText(r *record.Record, of *answer.Step) string {
 	case answer.LeftBy:
 		parts = append(parts, "leaves the domain by "+h.Port+inside(h.NodeNs))
 	case answer.Sent:
-		parts = append(parts, "sent by "+h.Port+inQueue(h.QueueNs))
+		parts = append(parts, "sent by "+h.Port+inQueue(h))
 	case answer.Out:
-		parts = append(parts, "out by "+h.Port+inside(h.NodeNs)+inQueue(h.QueueNs))
+		parts = append(parts, "out by "+h.Port+inside(h.NodeNs)+inQueue(h))
 	case answer.LeftThere:
 		parts = append(parts, "leaves the domain there")
 	case answer.Arrived:
@@ -269,11 +269,14 @@ func inside(ns *int64) string {
 }
 
 // inQueue is the wait in the port's queue, where there was one.
-func inQueue(ns *int64) string {
-	if ns == nil {
+func inQueue(h *record.Hop) string {
+	switch {
+	case h.QueueUnseen:
+		return ", after a wait in its queue of which nothing saw the end"
+	case h.QueueNs == nil:
 		return ""
 	}
-	return "," + after(ns) + " in its queue"
+	return "," + after(h.QueueNs) + " in its queue"
 }
 
 // joinEndpoint is Endpoint, of which the address or the port may be missing.

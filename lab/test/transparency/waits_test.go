@@ -81,13 +81,17 @@ func (r *Run) wantWaits(node, port string, longest time.Duration) {
 	var off []time.Duration
 	var most time.Duration
 	unseen := 0
+	passable := slices.Contains(r.c.Needs, "fq_codel") // an empty one lets packets pass it by
 	for i := range r.Records {
 		rec := &r.Records[i]
 		src, dst := rec.Src, rec.Dst
-		for _, h := range rec.Hops {
+		for i, h := range rec.Hops {
 			if h.Node != node || h.Port != port {
 				if h.QueueNs != nil {
 					r.T.Errorf("a wait of %v at %s/%s, which has no queue", time.Duration(*h.QueueNs), h.Node, h.Port)
+				}
+				if h.QueueUnseen {
+					r.T.Errorf("an unseen wait at %s/%s, which has no queue", h.Node, h.Port)
 				}
 				continue
 			}
@@ -97,6 +101,10 @@ func (r *Run) wantWaits(node, port string, longest time.Duration) {
 			case times[tuple] != 1: // lost there, or one of several of a flow
 			case h.QueueNs == nil:
 				unseen++
+				// Where all packets are queued, the record says so.
+				if !h.QueueUnseen && i+1 < len(rec.Hops) && !passable {
+					r.T.Errorf("nothing is said of the wait at %s/%s\n  record %s", node, port, show(rec))
+				}
 			default:
 				wait := time.Duration(*h.QueueNs)
 				most = max(most, wait)

@@ -123,6 +123,7 @@ var hopFields = []Field{
 	number("link_ns", "BIGINT", "ns", "on the link to this node"),
 	number("node_ns", "BIGINT", "ns", "inside the node"),
 	number("queue_ns", "BIGINT", "ns", "in the queue of `port`"),
+	truthOf("queue_unseen", "it waited in that queue, and nothing saw it leave: the next `link_ns` holds the wait"),
 	number("latency_ns", "BIGINT", "ns", "from egress to egress (slow)"),
 	number("at_ns", "BIGINT", "ns since the start", "when it went out, at the end when it came in (slow)"),
 	number("role", "VARCHAR", "", "`source`, `transit`, `sink` (slow)"),

@@ -111,7 +111,7 @@ func (b *batch) addFlags(p *Packet) {
 func (b *batch) addRareHops(p *Packet) {
 	for i := range p.Hops {
 		h := &p.Hops[i]
-		if !p.Tree && !h.Changed && !h.Copy && !h.Gap && !h.Moved && !h.Unread && h.Outcome == "" {
+		if !p.Tree && !h.Changed && !h.Copy && !h.Gap && !h.Moved && !h.Unread && !h.QueueUnseen && h.Outcome == "" {
 			continue
 		}
 		if p.Tree && int(h.From) != i-1 {
@@ -131,6 +131,9 @@ func (b *batch) addRareHops(p *Packet) {
 		}
 		if h.Unread {
 			b.rareHop(colHopUnread, i, 1)
+		}
+		if h.QueueUnseen {
+			b.rareHop(colHopQueueUnseen, i, 1)
 		}
 		if h.Changed {
 			b.rareHopText(colHopSrc, i, h.Tuple.Src.Text(p.IPv6))

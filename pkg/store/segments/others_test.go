@@ -153,6 +153,7 @@ func expectLists(m map[string]any, p *Packet, of packet.Scope) {
 			"prev": when(p.Prev(i) != i-1, p.Prev(i)), "copy": when(h.Copy, true), "gap": when(h.Gap, true), "outcome": when(h.Outcome != "", h.Outcome),
 			"src": when(h.Changed, h.Tuple.Src.Text(p.IPv6)), "dst": when(h.Changed, h.Tuple.Dst.Text(p.IPv6)), "sport": when(h.Changed, h.Tuple.SrcPort),
 			"dport": when(h.Changed, h.Tuple.DstPort), "address_moved": when(h.Moved, true), "unread": when(h.Unread, true),
+			"queue_unseen": when(h.QueueUnseen, true),
 			"in_ns": nil, "out_ns": nil, "dequeue_ns": nil,
 		}
 		if m["stamps"] = when(exactly(p), true); m["stamps"] != nil {

@@ -90,7 +90,7 @@ func (g *group) hops(p *Packet, row uint32) {
 		h := packet.Hop{
 			Node: st.Node, In: st.In, Out: st.Out, OnLink: st.Flags&stepOnLink != 0, Gap: st.Flags&stepGap != 0,
 			Copy: st.Flags&stepCopy != 0, From: st.From,
-			Outcome: record.State(g.text(colHopOutcome, e)), Moved: g.is(colHopMoved, e), Unread: g.is(colHopUnread, e),
+			Outcome: record.State(g.text(colHopOutcome, e)), Moved: g.is(colHopMoved, e), Unread: g.is(colHopUnread, e), QueueUnseen: g.is(colHopQueueUnseen, e),
 		}
 		if exact {
 			h.InNs, h.OutNs, h.DequeueNs = g.time(colHopInNs, e), g.time(colHopOutNs, e), g.time(colHopDequeueNs, e)

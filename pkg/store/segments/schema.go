@@ -8,7 +8,7 @@ import "github.com/vnetradar/radar/pkg/store/parquet"
 // only added within one.
 const (
 	versionMajor = 1
-	versionMinor = 1
+	versionMinor = 2
 )
 
 // Where a column's values come from.
@@ -123,6 +123,7 @@ const (
 	colHopDport
 	colHopMoved
 	colHopUnread
+	colHopQueueUnseen
 	colHopInNs
 	colHopOutNs
 	colHopDequeueNs
@@ -243,25 +244,26 @@ var columns = [numColumns]column{
 	colStamps:       {boolean("stamps"), rare},
 	colLinks:        {boolean("links"), rare},
 
-	colHopNode:      {in(hops, text("node")), onPath},
-	colHopInPort:    {in(hops, opt(text("in_port"))), onPath},
-	colHopPort:      {in(hops, opt(text("port"))), onPath},
-	colHopLink:      {in(hops, opt(long("link_ns", parquet.None, parquet.Split))), ofHop},
-	colHopHere:      {in(hops, opt(long("node_ns", parquet.None, parquet.Split))), ofHop},
-	colHopQueue:     {in(hops, opt(long("queue_ns", parquet.None, parquet.Split))), ofHop},
-	colHopPrev:      {in(hops, opt(number("prev", parquet.None))), rareHop},
-	colHopCopy:      {in(hops, boolean("copy")), rareHop},
-	colHopGap:       {in(hops, boolean("gap")), rareHop},
-	colHopOutcome:   {in(hops, opt(text("outcome"))), rareHop},
-	colHopSrc:       {in(hops, opt(text("src"))), rareHop},
-	colHopDst:       {in(hops, opt(text("dst"))), rareHop},
-	colHopSport:     {in(hops, opt(number("sport", parquet.Uint16))), rareHop},
-	colHopDport:     {in(hops, opt(number("dport", parquet.Uint16))), rareHop},
-	colHopMoved:     {in(hops, boolean("address_moved")), rareHop},
-	colHopUnread:    {in(hops, boolean("unread")), rareHop},
-	colHopInNs:      {in(hops, opt(long("in_ns", parquet.None, parquet.Split))), rareHop},
-	colHopOutNs:     {in(hops, opt(long("out_ns", parquet.None, parquet.Split))), rareHop},
-	colHopDequeueNs: {in(hops, opt(long("dequeue_ns", parquet.None, parquet.Split))), rareHop},
+	colHopNode:        {in(hops, text("node")), onPath},
+	colHopInPort:      {in(hops, opt(text("in_port"))), onPath},
+	colHopPort:        {in(hops, opt(text("port"))), onPath},
+	colHopLink:        {in(hops, opt(long("link_ns", parquet.None, parquet.Split))), ofHop},
+	colHopHere:        {in(hops, opt(long("node_ns", parquet.None, parquet.Split))), ofHop},
+	colHopQueue:       {in(hops, opt(long("queue_ns", parquet.None, parquet.Split))), ofHop},
+	colHopPrev:        {in(hops, opt(number("prev", parquet.None))), rareHop},
+	colHopCopy:        {in(hops, boolean("copy")), rareHop},
+	colHopGap:         {in(hops, boolean("gap")), rareHop},
+	colHopOutcome:     {in(hops, opt(text("outcome"))), rareHop},
+	colHopSrc:         {in(hops, opt(text("src"))), rareHop},
+	colHopDst:         {in(hops, opt(text("dst"))), rareHop},
+	colHopSport:       {in(hops, opt(number("sport", parquet.Uint16))), rareHop},
+	colHopDport:       {in(hops, opt(number("dport", parquet.Uint16))), rareHop},
+	colHopMoved:       {in(hops, boolean("address_moved")), rareHop},
+	colHopUnread:      {in(hops, boolean("unread")), rareHop},
+	colHopQueueUnseen: {in(hops, boolean("queue_unseen")), rareHop},
+	colHopInNs:        {in(hops, opt(long("in_ns", parquet.None, parquet.Split))), rareHop},
+	colHopOutNs:       {in(hops, opt(long("out_ns", parquet.None, parquet.Split))), rareHop},
+	colHopDequeueNs:   {in(hops, opt(long("dequeue_ns", parquet.None, parquet.Split))), rareHop},
 
 	colBranchHop:      {in(losses, number("hop", parquet.None)), ofLoss},
 	colBranchLocal:    {in(losses, boolean("after_delivery")), ofLoss},

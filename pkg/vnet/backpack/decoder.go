@@ -66,6 +66,9 @@ type portInfo struct {
 	place domain.Place
 	link  string // bridge link that it is on, "" for none
 	vm    uint16 // node behind the port that has no programs, 0 if there is none
+	// queued: what goes out from then on waits in the port's queue; 0: it may pass that by, or
+	// there is none.
+	queued uint64
 }
 
 // NewDecoder makes a decoder for the ring of d. symbols may be nil: then functions
@@ -118,7 +121,7 @@ func (d *Decoder) SetDomain(dom *domain.Domain) {
 	d.ports = d.ports[:0]
 	for _, p := range dom.Ports {
 		d.ports = grow(d.ports, int(p.ID), portInfo{node: packet.NoNode, peer: -1})
-		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place, link: p.Link, vm: p.VM}
+		d.ports[p.ID] = portInfo{name: p.Name, node: p.Node, peer: p.Peer, place: p.Place, link: p.Link, vm: p.VM, queued: queuedSince(&p)}
 	}
 	for _, m := range dom.Members {
 		d.ports = grow(d.ports, int(m.ID), portInfo{node: packet.NoNode, peer: -1})

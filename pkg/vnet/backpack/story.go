@@ -147,6 +147,11 @@ func sentBits(head, member *slot) (ttl, tos uint8) {
 // assemble works out hops, state and loss from the events. state and cut are bits of the
 // slot, used only if its log is not complete.
 func (d *Decoder) assemble(p *story, state, cut uint8, complete bool, now uint64) {
+	d.assembleEvents(p, state, cut, complete, now)
+	d.findUnseen(&p.Packet)
+}
+
+func (d *Decoder) assembleEvents(p *story, state, cut uint8, complete bool, now uint64) {
 	ev := d.events
 	// If the log overflowed, the state bits describe one linear path: build no tree.
 	if group := state&stGroup != 0; group || complete && d.branches(ev) {

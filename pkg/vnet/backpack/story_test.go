@@ -219,6 +219,47 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// A packet that was not seen as it left a queue, but was seen behind it, says so: of a discipline that
+// lets no packet pass by, from when on it is followed.
+func TestQueueUnseen(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue        string
+		since        int64 // from when the packet goes into the queue
+		removed      bool
+		seen, behind bool
+		want         bool
+	}{
+		"overlooked":                    {queue: "tbf", behind: true, want: true},
+		"seen":                          {queue: "tbf", seen: true, behind: true},
+		"lost in it, or there still":    {queue: "tbf"},
+		"before it was followed":        {queue: "tbf", since: 1, behind: true},
+		"it may have passed by":         {queue: "fq_codel", behind: true},
+		"no queue":                      {behind: true},
+		"the port is another one's now": {queue: "tbf", removed: true, behind: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 256, udp)
+			b.dom = testDomain(64)
+			p := b.dom.PortByID(r1e1)
+			p.Queue, p.QueueSince, p.Removed = c.queue, uint64(int64(b.t0)+1800+c.since), c.removed
+			b.See(b.pos, rt.Egress, rt.First|rt.Source, h1e0, b.t0)
+			b.See(b.pos, rt.Ingress, rt.First, r1e0, b.t0+1000)
+			b.See(b.pos, rt.Egress, rt.First, r1e1, b.t0+1800)
+			if c.seen {
+				b.See(b.pos, rt.Dequeue, rt.First, r1e1, b.t0+4000)
+			}
+			if c.behind {
+				b.See(b.pos, rt.Ingress, rt.First, r2e0, b.t0+5000)
+			}
+			for i, h := range b.one().Hops {
+				if h.QueueUnseen != (c.want && i == 1) {
+					t.Errorf("hop %d, %s/%s: queue_unseen %v", i, h.Node, h.Port, h.QueueUnseen)
+				}
+			}
+		})
+	}
+}
+
 // A packet that is dropped after it left the queue is not dropped by the queue.
 func TestDropBehindQueue(t *testing.T) {
 	for _, queued := range []bool{true, false} {

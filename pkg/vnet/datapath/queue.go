@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
@@ -23,6 +24,7 @@ import (
 // together with the queues before them, and that is told of every queue once.
 func (a *applier) followQueues() error {
 	d := a.c.Next
+	defer a.dateQueues()
 	_, err := os.Stat(a.h.queuePin())
 	wanted, there := merge.AnyQueue(d), err == nil
 	d.QueueHook = ""
@@ -46,6 +48,22 @@ func (a *applier) followQueues() error {
 		d.QueueHook = program.QueueHook
 	}
 	return nil
+}
+
+// dateQueues notes from when on the queues of ports are followed. Records say of no earlier packet
+// that it was overlooked as it left one.
+func (a *applier) dateQueues() {
+	now := clock.Monotonic()
+	for i := range a.c.Next.Ports {
+		p := &a.c.Next.Ports[i]
+		was := a.c.Was(p.ID)
+		switch {
+		case !merge.HasQueue(p):
+			p.QueueSince = 0
+		case was == nil || !merge.HasQueue(was) || was.Queue != p.Queue || was.QueueSince == 0:
+			p.QueueSince = now
+		}
+	}
 }
 
 func (h *Handle) queuePin() string {

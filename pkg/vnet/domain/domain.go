@@ -168,6 +168,9 @@ type Port struct {
 	True bool `json:"true_bits,omitempty"`
 	// Queue is the kind of the root queueing discipline; "": packets are not queued.
 	Queue string `json:"queue,omitempty"`
+	// QueueSince (CLOCK_MONOTONIC): what goes out from then on is expected to be seen as it leaves
+	// that queue; 0: there is none.
+	QueueSince uint64 `json:"queue_since_ns,omitempty"`
 	// Link is the bridge link that the port hangs on, "CLOSINGNODE/BRIDGE"; of
 	// attached ends and of closing ports.
 	Link  string `json:"link,omitempty"`

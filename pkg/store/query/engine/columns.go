@@ -92,7 +92,7 @@ var (
 	)
 	hopColumns = join(
 		without(packetColumns, "latency_ns"), element("hops", word, "node", "in_port", "port"), element("hops", long, "link_ns", "node_ns", "queue_ns"),
-		element("hops", signed, "prev"), element("hops", truth, "copy", "gap"), element("hops", word, "outcome"),
+		element("hops", signed, "prev"), element("hops", truth, "queue_unseen", "copy", "gap"), element("hops", word, "outcome"),
 		[]column{
 			{name: "nat_src", kind: word, list: "hops", of: "src"}, {name: "nat_dst", kind: word, list: "hops", of: "dst"},
 			{name: "nat_sport", kind: short, list: "hops", of: "sport"}, {name: "nat_dport", kind: short, list: "hops", of: "dport"},
