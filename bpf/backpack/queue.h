@@ -10,6 +10,7 @@
 
 #include "find.h"
 #include "skb.h"
+#include "tunnel.h"
 
 /* Skbs of a list that are looked at: as many as the kernel takes at once without byte
  * queue limits, which links between namespaces do not have
@@ -71,6 +72,19 @@ GLOBAL __u32 dequeue_one(__u32 index, __u32 k_n, __u64 now, __u32 port)
 	}
 	add_sighting(s, RDR_EV_DEQUEUE, flags, port, now);
 	return span;
+}
+
+/* The packet in the slot at index left the queue of port. If it is the outer one of a lone packet that
+ * left this node by a tunnel: that waited there too. */
+GLOBAL int dequeue_inside(__u32 index, __u32 port, __u64 now)
+{
+	__u64 pos = still_inside(index, port, now);
+	struct rdr_slot *s = pos ? slot_of(pos) : NULL;
+
+	if (!s)
+		return 0;
+	dequeue_one(pos & (cfg_slots - 1), 1 << 16, now, cell_port(last_event(s)));
+	return 0;
 }
 
 GLOBAL int dequeue_run(__u32 index, __u32 n, __u64 now, __u32 port)

@@ -73,7 +73,7 @@ int radar_kfree_skb(__u64 *ctx)
 		lose_moved(&f, &p, now);
 	packed = port | (in_node ? RDR_ST_HELD << 16 : 0) |
 		 look_at_place(f.index, port, read_home(skb)) << 24;
-	inner = still_inside(f.index, now);
+	inner = still_inside(f.index, RDR_NO_PORT, now);
 	lose_run(f.index, p.n, packed, where, qdisc);
 	if (inner)
 		lose_run(inner & (cfg_slots - 1), 1, packed, where, qdisc);
@@ -89,8 +89,10 @@ static __attribute__((noinline)) int skb_dequeued(struct sk_buff *skb, __u32 por
 	if (!read_packet(skb, &p))
 		return 0;
 	p.true_link = true_at(port, p.v6);
-	if (unpack_found(found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, now), &f))
-		dequeue_run(f.index, p.n, now, port);
+	if (!unpack_found(found_on_wire(&p, p.true_link * RDR_PF_TRUE, EXPECT_OURS, now), &f))
+		return 0;
+	dequeue_run(f.index, p.n, now, port);
+	dequeue_inside(f.index, port, now);
 	return 0;
 }
 

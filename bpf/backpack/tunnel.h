@@ -36,8 +36,8 @@ GLOBAL __u64 packet_inside(__u32 index, __u32 port, __u64 now)
 }
 
 /* The position of the lone packet inside the one at index, as the source noted it; 0 if there is
- * none, or if it has been seen since. */
-GLOBAL __u64 still_inside(__u32 index, __u64 now)
+ * none, if it has been seen since, or if its tunnel is not of the port's node. */
+GLOBAL __u64 still_inside(__u32 index, __u32 port, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *in;
 	__u64 pos;
@@ -45,7 +45,7 @@ GLOBAL __u64 still_inside(__u32 index, __u64 now)
 	if (!s || s->nev < 4 || cell_kind(s->ev0[1]) != RDR_EV_INNER)
 		return 0;
 	pos = s->ev0[2];
-	if (packet_inside(pos & (cfg_slots - 1), RDR_NO_PORT, now) != pos)
+	if (packet_inside(pos & (cfg_slots - 1), port, now) != pos)
 		return 0;
 	in = slot_of(pos);
 	return in && in->segs == 1 ? pos : 0;

@@ -138,6 +138,46 @@ func TestPartial(t *testing.T) {
 	d.wantStory(index, "out@0/FS queue@0/F queue@0/F queue@0/F queue@0/F")
 }
 
+// TestQueueBelowTunnel: what leaves a queue around another packet says of that one, too, that it left
+// it, in the node where that went into the tunnel alone.
+func TestQueueBelowTunnel(t *testing.T) {
+	need.AsRoot(t)
+	need.Programs(t, "tc:iproute2")
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		need.Lack(t, need.Kernel, "BTF")
+	}
+	for _, c := range []struct {
+		name  string
+		port  int
+		story string
+	}{
+		{"same node", closed, "out@0/FS in@1/F out@2/F queue@2/F"},
+		{"further on", h2Out, "out@0/FS in@1/F out@2/F"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDomain(t, config{})
+			d.tunnels(0)
+			w := d.send(frame{data: packet(t, "tcp-data")})
+			index := d.guid(w.data)
+			_, inner := d.transit(w, 0)
+			outer := d.egress(closed, outerPacket(t, inner))
+			around := d.guid(outer.data)
+			b := d.newBridged(t)
+			d.isPort(b.out, c.port, bpfobj.TcRdrPortFlagRDR_PF_QUEUE)
+			t.Cleanup(func() { d.empty(bpfobj.TcMapDevs) })
+			d.trace(t, bpfobj.TraceProgRadarQdiscDequeue)
+			b.run("tc", "qdisc", "add", "dev", "out", "root", "handle", "1:", "tbf", "rate", "1gbit", "burst", "100000", "limit", "100000")
+			_, err := unix.Write(b.send, outer.data)
+			d.must("send", err)
+			b.receive(outer.data)
+			d.wantStory(index, c.story)
+			if got := d.slot(around).Nev; got != 5 {
+				t.Errorf("%d cells of the packet around it, want 5", got)
+			}
+		})
+	}
+}
+
 // large is a packet of 1,400 bytes, the k-th.
 func large(t *testing.T, k int) []byte {
 	t.Helper()

@@ -2,7 +2,11 @@
 
 package transparency
 
-import "github.com/vnetradar/radar/pkg/host/kernel"
+import (
+	"time"
+
+	"github.com/vnetradar/radar/pkg/host/kernel"
+)
 
 // viaTunnel is the chain out - r1 - r2 - r3 - far, of which the routers are attached; what
 // goes between out and far travels through a tunnel from r1 to r3. kind is the kind of
@@ -99,6 +103,57 @@ var (
 	_ = add(tunnelCase("gretap", "a GRE tunnel of Ethernet frames", "gretap", "gretap", "ttl", "64"))
 	_ = add(withoutEthernet(tunnelCase("ipip", "an IPIP tunnel, whose outer TTL is the inner one", "ipip", "ipip")))
 )
+
+var _ = add(Case{
+	Name: "tunnels/queues", Point: 6,
+	Shows: "queues below a VXLAN tunnel: the packet inside waits in that of its own node",
+	Needs: []string{"vxlan", "tbf"},
+	Fresh: true,
+	Build: func(w *World) {
+		viaTunnel(w, "vxlan", "id", "42", "dstport", "4789")
+		w.Queue("r1", "eth1", "handle", "1:", "tbf", "rate", "2mbit", "burst", "2000", "limit", "500kb")
+		w.Queue("r2", "eth1", "handle", "1:", "tbf", "rate", "1mbit", "burst", "2000", "limit", "500kb")
+		w.Listen("far", "0.0.0.0:7")
+	},
+	Send: burst,
+	Check: func(r *Run) {
+		linkedTunnel(r)
+		r.wantWaitsBelow("r1", "tun", "eth1")
+	},
+})
+
+// wantWaitsBelow checks that packets which went into a tunnel by tun left the queue of port, below it,
+// when those around them did.
+func (r *Run) wantWaitsBelow(node, tun, port string) {
+	r.T.Helper()
+	left := make(map[string]int64) // when, by the packet inside
+	for i := range r.Records {
+		if h := &r.Records[i].Hops[0]; r.Records[i].Inner != "" && h.Node == node && h.Port == port && h.QueueNs != nil {
+			left[r.Records[i].Inner] = r.Records[i].TNs + *h.AtNs + *h.QueueNs
+		}
+	}
+	waited := 0
+	for i := range r.Records {
+		rec := &r.Records[i]
+		for _, h := range rec.Hops {
+			if h.Node != node || h.Port != tun {
+				continue
+			}
+			at, below := left[rec.ID]
+			switch {
+			case below != (h.QueueNs != nil):
+				r.T.Errorf("a wait in the queue below %s/%s is %v, in the record of the packet inside %v\n  record %s", node, tun, below, !below, show(rec))
+			case below && rec.TNs+*h.AtNs+*h.QueueNs != at:
+				r.T.Errorf("the wait below %s/%s ends %v from that of the packet around it\n  record %s", node, tun, time.Duration(rec.TNs+*h.AtNs+*h.QueueNs-at), show(rec))
+			case below:
+				waited++
+			}
+		}
+	}
+	if waited == 0 && r.Mode == Mark { // only a mark tells what is inside
+		r.T.Errorf("no packet waited below %s/%s", node, tun)
+	}
+}
 
 var _ = add(Case{
 	Name: "tunnels/trains", Point: 6,
