@@ -125,7 +125,8 @@ enum rdr_event {
 	RDR_EV_EGRESS = 2,  /* seen at TC egress of port, stays inside the domain */
 	RDR_EV_DELIVER = 3, /* TC ingress of port, destination is this node */
 	RDR_EV_LEFT = 4,    /* TC egress of port, an edge: left the domain */
-	/* kfree_skb: port is that of skb->dev, or RDR_NO_PORT.
+	/* kfree_skb: port is that of skb->dev, or RDR_NO_PORT. Without a caller: port is a tunnel's,
+	 * which answered that the packet is too large.
 	 * Cell +1: union rdr_where.
 	 * Cell +2: first 8 bytes of the name of the device's root qdisc. */
 	RDR_EV_LOSS = 5,

@@ -107,6 +107,9 @@ static __always_inline bool is_atomic(const struct packet *p)
 
 #define ICMP_REDIRECT 5
 #define ND_REDIRECT 137
+#define ICMP_UNREACHABLE 3
+#define ICMP_FRAG_NEEDED 4
+#define ICMP6_TOO_BIG 2
 
 /* Whether p is ICMP that quotes a packet. */
 static __always_inline bool is_icmp_error(const struct packet *p)
@@ -117,6 +120,14 @@ static __always_inline bool is_icmp_error(const struct packet *p)
 	return p->proto == IPPROTO_ICMP && !(p->frag & IP_OFFSET) &&
 	       (p->icmp_type == 3 || p->icmp_type == 4 || p->icmp_type == ICMP_REDIRECT ||
 		p->icmp_type == 11 || p->icmp_type == 12);
+}
+
+/* Whether p, which is one, says that the packet was too large. */
+static __always_inline bool is_too_big(const struct packet *p)
+{
+	if (p->v6)
+		return p->icmp_type == ICMP6_TOO_BIG;
+	return p->icmp_type == ICMP_UNREACHABLE && p->icmp_code == ICMP_FRAG_NEEDED;
 }
 
 /* Tells the verifier (the oldest forgets bounds of spilled values) that an

@@ -145,6 +145,29 @@ GLOBAL int may_be_quoted(__u32 index, __u32 place)
 	return stay & STAY_LEFT && ((lost && !(stay & STAY_AWAY)) || place & QUOTE_REDIRECT);
 }
 
+/*
+ * The packet in the slot at index is quoted by an error that came in by port_no, and says that it is too
+ * large. If it has just left by that port, a tunnel's, it is lost: the device has made the error of the
+ * skb itself (skb_tunnel_check_pmtu()), so nothing is freed. The loss has no caller.
+ */
+GLOBAL int lose_too_big(__u32 index, __u32 port_no, __u64 now)
+{
+	const struct rdr_port *port = bpf_map_lookup_elem(&ports, &port_no);
+	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
+	__u64 cell;
+
+	if (!s || !port || !(port->flags & RDR_PF_TUNNEL) || is_tree(s) || s->state & RDR_ST_DONE)
+		return 0;
+	cell = last_event(s);
+	if (cell_kind(cell) != RDR_EV_EGRESS || cell_port(cell) != port_no)
+		return 0;
+	s->state |= RDR_ST_DONE | RDR_ST_LOST;
+	count(RDR_C_LOSS_EVENT, slot_span(s));
+	add_event_data(s, RDR_EV_LOSS, RDR_EVF_FIRST | (cell_flags(cell) & RDR_EVF_PART), port_no,
+		       now, 0, 0);
+	return 0;
+}
+
 /* Index of the packet that is quoted in the len bytes at off (what follows is no part of the quote);
  * NO_INDEX if it is none of ours. */
 GLOBAL __u32 find_quoted4(struct __sk_buff *skb, __u32 off, __u32 len, __u64 now)

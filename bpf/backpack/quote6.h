@@ -225,8 +225,9 @@ GLOBAL __u64 place_of_quote6(struct __sk_buff *skb, __u32 l4, __u32 end, __u32 t
 static __attribute__((noinline)) void restore_quoted(struct __sk_buff *skb, struct packet *p,
 						     __u64 now, __u32 where)
 {
+	bool lost = !(where & QUOTE_OUT) && is_too_big(p);
+	__u32 port_no = where & 0xffff, index;
 	__u64 place;
-	__u32 index;
 
 	if (where & QUOTE_OUT)
 		where |= is_handmade(skb) << QUOTE_BY_SHIFT;
@@ -234,14 +235,20 @@ static __attribute__((noinline)) void restore_quoted(struct __sk_buff *skb, stru
 		where |= QUOTE_REDIRECT;
 	if (!p->v6) {
 		index = find_quoted4(skb, p->l4 + ICMP_HDR, quote_len(p), now);
-		if (index != NO_INDEX && may_be_quoted(index, where))
-			restore_error_tos(skb, p, write_quote4(skb, p->l4 + ICMP_HDR, index));
+		if (index == NO_INDEX || !may_be_quoted(index, where))
+			return;
+		if (lost)
+			lose_too_big(index, port_no, now);
+		restore_error_tos(skb, p, write_quote4(skb, p->l4 + ICMP_HDR, index));
 		return;
 	}
 	place = place_of_quote6(skb, p->l4, p->l3 + p->len, p->icmp_type);
 	index = find_quoted6(skb, place, place >> 32);
-	if (index != NO_INDEX && may_be_quoted(index, where))
-		write_quote6(skb, place, index, now, p->l4 + 2);
+	if (index == NO_INDEX || !may_be_quoted(index, where))
+		return;
+	if (lost)
+		lose_too_big(index, port_no, now);
+	write_quote6(skb, place, index, now, p->l4 + 2);
 }
 
 #endif

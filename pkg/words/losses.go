@@ -188,6 +188,8 @@ func Why(reason, function string) string {
 		return "no ARP answer" // packets that waited for it
 	case reason == "QUEUE_PURGE" && functionWords[function] == emptied:
 		return emptied
+	case reason == "PKT_TOO_BIG" && function == "skb_tunnel_check_pmtu":
+		return "too large for the tunnel; the device answered \"too big\""
 	case reason == "NETFILTER_DROP" && (function == "" || function == rules.Hook):
 		return ruleOrConntrack
 	}

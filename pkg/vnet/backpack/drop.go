@@ -19,6 +19,12 @@ const kernelText = 0xffff << 48
 // must not make the reader grow without end.
 const maxNames = 1 << 14
 
+// A tunnel answers that a packet is too large, and has made the answer of the skb itself: the kernel
+// frees nothing, and gives no reason. This one is what routers give, from Linux 5.18 on.
+const tooBigForTunnel = "PKT_TOO_BIG"
+
+var tunnelCheck = packet.NamedFunction("skb_tunnel_check_pmtu")
+
 // drop returns where and why e freed the packet that was last seen at last (nil: not
 // known). dequeued: it had left the queue there.
 func (d *Decoder) drop(e, last *event, dequeued bool) packet.Drop {
@@ -29,6 +35,9 @@ func (d *Decoder) drop(e, last *event, dequeued bool) packet.Drop {
 		Function: fn,
 		AtNs:     e.at,
 		First:    e.flags&flagFirst != 0,
+	}
+	if e.data1 == 0 {
+		dr.Reason, dr.Function = tooBigForTunnel, tunnelCheck
 	}
 	qdisc := d.qdisc(e.data2)
 	queued := qdisc != "noqueue" && !dequeued && (strings.HasPrefix(dr.Reason, "QDISC_") || isQueue(fn.Name()))
