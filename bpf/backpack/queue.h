@@ -79,11 +79,11 @@ GLOBAL __u32 dequeue_one(__u32 index, __u32 k_n, __u64 now, __u32 port)
 GLOBAL int dequeue_inside(__u32 index, __u32 port, __u64 now)
 {
 	__u64 pos = still_inside(index, port, now);
-	struct rdr_slot *s = pos ? slot_of(pos) : NULL;
+	struct rdr_slot *s = slot_at(pos & (cfg_slots - 1));
 
-	if (!s)
+	if (!pos || !s)
 		return 0;
-	dequeue_one(pos & (cfg_slots - 1), 1 << 16, now, cell_port(last_event(s)));
+	dequeue_one(pos, 1 << 16, now, cell_port(last_cell(s)));
 	return 0;
 }
 

@@ -87,6 +87,39 @@ func testTunnel(t *testing.T, flags bpfobj.TcRdrPortFlag, story string, keyed bo
 	}
 }
 
+// TestTunnelTooBig: a tunnel answers that a packet is too large, by an error that comes in by its own port
+// and quotes it. The packet is lost there; one of which another error comes, or that did not go into a
+// tunnel, is not.
+func TestTunnelTooBig(t *testing.T) {
+	const icmp, lost = etherHeader + 20, "out@0/FS in@1/F out@2/F loss@2/F"
+	for _, c := range []struct {
+		name       string
+		tunnel     bool
+		kind, code byte
+		port       uint32
+		want       string
+	}{
+		{"too big", true, 3, 4, r1Out, lost},
+		{"unreachable", true, 3, 1, r1Out, "out@0/FS in@1/F out@2/F"},
+		{"by another port", true, 3, 4, closed, "out@0/FS in@1/F out@2/F"},
+		{"no tunnel", false, 3, 4, r1Out, "out@0/FS in@1/F out@2/F"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDomain(t, config{})
+			if c.tunnel {
+				d.tunnels(0)
+			}
+			w := d.send(frame{data: packet(t, "tcp-data")})
+			index := d.guid(w.data)
+			_, inner := d.transit(w, 0)
+			answer := quoting(t, "error-tcp-data", inner.data)
+			answer[icmp], answer[icmp+1] = c.kind, c.code
+			d.ingress(c.port, frame{data: answer})
+			d.wantStory(index, c.want)
+		})
+	}
+}
+
 // TestTunnelEdge: a mark that is inherited from a packet that did not go into a tunnel of
 // ours names nothing.
 func TestTunnelEdge(t *testing.T) {
