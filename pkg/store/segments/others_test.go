@@ -154,7 +154,7 @@ func expectLists(m map[string]any, p *Packet, of packet.Scope) {
 			"src": when(h.Changed, h.Tuple.Src.Text(p.IPv6)), "dst": when(h.Changed, h.Tuple.Dst.Text(p.IPv6)), "sport": when(h.Changed, h.Tuple.SrcPort),
 			"dport": when(h.Changed, h.Tuple.DstPort), "address_moved": when(h.Moved, true), "unread": when(h.Unread, true),
 			"queue_unseen": when(h.QueueUnseen, true),
-			"in_ns": nil, "out_ns": nil, "dequeue_ns": nil,
+			"in_ns":        nil, "out_ns": nil, "dequeue_ns": nil,
 		}
 		if m["stamps"] = when(exactly(p), true); m["stamps"] != nil {
 			hop["in_ns"], hop["out_ns"], hop["dequeue_ns"] = known(h.InNs), known(h.OutNs), known(h.DequeueNs)
