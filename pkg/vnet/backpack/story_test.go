@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Ports of the test's domain: h1 - r1 - r2 - h2, and br, a node with a bridge.
@@ -257,6 +258,19 @@ func TestQueueUnseen(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A loss without a caller is what a tunnel has answered.
+func TestTooBigForTunnel(t *testing.T) {
+	b := newBench(t, 256, udp)
+	b.route(3, 0)
+	b.Drop(b.pos, rt.First, r1e1, 0, 0, "", false, b.t0+2500)
+	r := b.one()
+	if l := r.Loss; r.State != record.Lost || l.Node != "r1" || l.Port != "eth1" || l.At != record.AtEgress || l.Reason != "PKT_TOO_BIG" || l.Function != "skb_tunnel_check_pmtu" {
+		t.Errorf("%s, %+v", r.State, l)
+	} else if why := words.Why(l.Reason, l.Function); why != `too large for the tunnel; the device answered "too big"` {
+		t.Error(why)
 	}
 }
 
