@@ -64,7 +64,7 @@ static __always_inline bool congested(struct int_port *out, __u32 queue, __u64 n
 }
 
 /* Sends the report in w, with the values that bitmap `bits` asks for, as far as they are known.
- * User space looks every few milliseconds: nobody is woken for it. */
+ * The kernel wakes user space only for the first report after it has read all others. */
 static __always_inline void send_report(struct work *w, struct int_counters *n, __u32 bits,
 					__u16 domain, enum int_mode mode, __u8 flags)
 {
@@ -84,9 +84,8 @@ static __always_inline void send_report(struct work *w, struct int_counters *n, 
 	if (flags & INT_REPORT_QUEUE)
 		count_done(n, INT_DONE_QUEUE);
 	size = sizeof(*r) + (r->quote_len & (QUOTE - 1));
-	count_done(n, bpf_ringbuf_output(&reports, r, size, BPF_RB_NO_WAKEUP) ?
-			      INT_DONE_REPORT_LOST :
-			      INT_DONE_SENT);
+	count_done(n, bpf_ringbuf_output(&reports, r, size, 0) ? INT_DONE_REPORT_LOST :
+								 INT_DONE_SENT);
 }
 
 #endif

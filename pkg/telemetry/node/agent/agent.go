@@ -9,7 +9,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +74,8 @@ func End(ctx context.Context, name string) error {
 
 const (
 	lookEvery = time.Second           // at interfaces, and whether the description has changed
-	ringEvery = 10 * time.Millisecond // programs wake nobody
+	ringEvery = 10 * time.Millisecond // between looks at a ring that has something: each look costs programs a wakeup
+	ringMost  = time.Second           // between looks at one that has nothing, and says so
 )
 
 // Agent is the agent of one domain.
@@ -87,11 +87,12 @@ type Agent struct {
 	watcher *node.Watcher
 	reader  *ringbuf.Reader
 	ring    *ebpf.Map
-	hold    *os.File // the directory of pins
+	hold    *os.File       // the directory of pins
+	file    statedir.Stamp // of the description
+	written []byte         // its state, as others can read it
 
 	mu       sync.Mutex // of what follows
 	domain   *node.Domain
-	text     []byte // of the description
 	reports  *assembler
 	sender   *send.Sender
 	before   send.Counts // of senders that were closed
@@ -229,13 +230,15 @@ func (a *Agent) keep(ctx context.Context) error {
 
 // look reads the description again if it has changed, and brings up to date what programs know.
 func (a *Agent) look() error {
-	// All of it is compared: the number of a file, and its time, may be those of an earlier one.
-	now, err := os.ReadFile(node.File(a.name, "domain.json"))
-	if errors.Is(err, os.ErrNotExist) {
+	path := node.File(a.name, "domain.json")
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return node.ErrNotAttached
 	}
-	if err == nil && !bytes.Equal(now, a.text) {
-		err = a.reload()
+	var err error
+	if a.file.Changed(path) {
+		if err = a.reload(); err != nil {
+			a.file.Forget()
+		}
 	}
 	a.note("read the description", err)
 	a.mu.Lock()
@@ -271,10 +274,6 @@ func (a *Agent) refresh() error {
 
 // reload reads the description, and opens what sends reports anew if that has changed.
 func (a *Agent) reload() error {
-	text, err := os.ReadFile(node.File(a.name, "domain.json"))
-	if err != nil {
-		return err
-	}
 	d, err := node.Load(a.name)
 	if err != nil {
 		return err
@@ -282,7 +281,7 @@ func (a *Agent) reload() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was := a.domain
-	a.domain, a.text = d, text
+	a.domain = d
 	if a.reports == nil || was.Options.Report != d.Options.Report {
 		if a.reports != nil {
 			a.reports.flushAll()
@@ -340,22 +339,33 @@ func (a *Agent) counts() send.Counts {
 // send reads the ring and sends reports, until ctx ends and the ring is empty.
 func (a *Agent) send(ctx context.Context) error {
 	var record ringbuf.Record
+	stop := context.AfterFunc(ctx, func() { _ = a.reader.Flush() }) // it waits in the reader
+	defer stop()
+	wait := ringMost
 	for end := false; ; {
-		err := a.drain(&record)
+		n, err := a.drain(&record, wait)
 		a.mu.Lock()
 		if end {
 			a.reports.flushAll()
 		} else {
 			a.reports.flushUntil(time.Now().Add(-mostAge))
 		}
+		wait = ringMost
+		if a.reports.waits() {
+			wait = ringEvery
+		}
 		a.mu.Unlock()
-		if err != nil || end {
+		if err != nil || end && n < drainMost {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			end = true // once more: what was told until now is sent
-		default:
+		if n > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(ringEvery):
+			}
+		}
+		if ctx.Err() != nil {
+			end, wait = true, 0 // once more: what was told until now is sent
 		}
 	}
 }
@@ -363,17 +373,18 @@ func (a *Agent) send(ctx context.Context) error {
 // drainMost is how many reports are taken before others have waited long enough.
 const drainMost = 4096
 
-// drain takes what is in the ring, and waits a moment for more.
-func (a *Agent) drain(record *ringbuf.Record) error {
-	a.reader.SetDeadline(time.Now().Add(ringEvery))
-	for range drainMost {
+// drain waits until there is something in the ring, for that time at most, and takes it: n reports.
+func (a *Agent) drain(record *ringbuf.Record, wait time.Duration) (n int, err error) {
+	a.reader.SetDeadline(time.Now().Add(wait))
+	for n < drainMost && (n == 0 || a.reader.AvailableBytes() > 0) {
 		err := a.reader.ReadInto(record)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ringbuf.ErrFlushed) {
+			return n, nil
 		}
 		if err != nil {
-			return fmt.Errorf("read reports: %w", err)
+			return n, fmt.Errorf("read reports: %w", err)
 		}
+		n++
 		a.mu.Lock()
 		err = a.reports.add(record.RawSample, time.Now())
 		if err != nil {
@@ -381,5 +392,5 @@ func (a *Agent) drain(record *ringbuf.Record) error {
 		}
 		a.mu.Unlock()
 	}
-	return nil
+	return n, nil
 }

@@ -180,6 +180,9 @@ func (a *assembler) flushUntil(then time.Time) {
 	}
 }
 
+// waits reports whether there is a datagram that is not full.
+func (a *assembler) waits() bool { return len(a.groups) > 0 }
+
 // flushAll emits all datagrams.
 func (a *assembler) flushAll() {
 	for id := range a.groups {

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,12 +79,13 @@ func (a *Agent) saveState() error {
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
-	if _, err := os.Stat(node.Dir(a.name)); errors.Is(err, fs.ErrNotExist) {
-		return nil // the domain was detached
+	if _, err := os.Stat(node.Dir(a.name)); errors.Is(err, fs.ErrNotExist) || bytes.Equal(b, a.written) {
+		return nil // the domain was detached, or nothing is new
 	}
 	if err := renameio.WriteFile(node.File(a.name, stateFile), b, 0o600); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
+	a.written = b
 	return nil
 }
 
