@@ -133,7 +133,8 @@ func NewAttachCmd(k *kit.Kit) *cobra.Command {
 func (f *attachOptions) register(flags *pflag.FlagSet) {
 	o := &f.options
 	f.slots, f.keys = kit.Count(o.Slots), kit.Count(o.Keys)
-	flags.Var(&f.slots, "slots", "packets in flight or remembered, a power of two (1048576, 1M, 2^20)")
+	flags.Var(&f.slots, "slots", "packets in flight or remembered, a power of two (1048576, 1M, 2^20); without it 1M, or fewer where the ring would take more than a tenth of the machine's memory")
+	flags.Lookup("slots").DefValue = "" // it depends on the machine
 	flags.StringVar(&o.GUIDBits, "guid-bits", o.GUIDBits, "header bits to use: auto, a number of bits, or paper (the layout of the vNetRadar paper)")
 	flags.StringVar(&o.Carry, "carry", o.Carry, "where a packet's number is kept inside a node: auto (bits of skb->mark that no rule uses; the header in nodes whose rules leave none), mark or mark=0xMASK (these bits in all nodes), or header")
 	flags.StringSliceVar(&f.carryHeader, "carry-header", nil, "NODE[,NODE...]: nodes that keep it in the header whatever their rules (repeatable)")

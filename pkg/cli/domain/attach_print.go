@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 	"github.com/vnetradar/radar/pkg/words"
@@ -125,6 +126,9 @@ func printAttached(k *kit.Kit, v *attachView) error {
 	}
 	if v.IPv6Held {
 		fmt.Fprintf(w, "note: IPv6 is %s; it is when one has, or the first IPv6 packet has come\n", heldText)
+	}
+	if v.New && v.Slots == program.DefaultOptions().Slots && v.Slots < program.MostDefaultSlots {
+		fmt.Fprintf(w, "note: a ring of %d slots takes a tenth of this machine's memory at most (--slots chooses another)\n", v.Slots)
 	}
 	if v.Memory != nil && !v.DryRun {
 		fmt.Fprintln(w, "note: tcpdump on links inside the domain shows rewritten header bits (IP ID or flow label, TTL); programs and everything outside see the true ones")

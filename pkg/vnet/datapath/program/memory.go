@@ -99,7 +99,10 @@ func (m Memory) check(available uint64) error {
 }
 
 // memAvailable returns the kernel's MemAvailable in bytes, 0 if it is not known.
-func memAvailable() uint64 {
+func memAvailable() uint64 { return meminfo("MemAvailable") }
+
+// meminfo is a line of /proc/meminfo, in bytes; 0: it is not known.
+func meminfo(name string) uint64 {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0
@@ -107,7 +110,7 @@ func memAvailable() uint64 {
 	defer f.Close()
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		var kib uint64
-		if _, err := fmt.Sscanf(sc.Text(), "MemAvailable: %d kB", &kib); err == nil {
+		if _, err := fmt.Sscanf(sc.Text(), name+": %d kB", &kib); err == nil {
 			return kib << 10
 		}
 	}

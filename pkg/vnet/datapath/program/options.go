@@ -78,10 +78,23 @@ const (
 	maxKeys  = domain.MaxKeys
 )
 
+// MostDefaultSlots are as many as a domain has where the user says nothing and the machine has the memory.
+const MostDefaultSlots = 1 << 20
+
+// slotsFor are those of a ring that takes a tenth of a machine's memory at most; bytes 0: not known.
+func slotsFor(bytes uint64) uint32 {
+	l := Layout{Slots: MostDefaultSlots}
+	l.setCells(2*DefaultHops - 2 + lossCells)
+	for bytes > 0 && l.Slots > minSlots && uint64(l.Slots)*uint64(l.SlotBytes) > bytes/10 {
+		l.Slots /= 2
+	}
+	return l.Slots
+}
+
 // DefaultOptions returns what holds where the user says nothing.
 func DefaultOptions() Options {
 	return Options{
-		Slots: 1 << 20, GUIDBits: "auto", Carry: CarryAuto,
+		Slots: slotsFor(meminfo("MemTotal")), GUIDBits: "auto", Carry: CarryAuto,
 		Timeout: 10 * time.Second, MinAge: 10 * time.Millisecond, Lease: 30 * time.Second,
 		Keys: 1 << 16, Hook: HookAuto, IPv6: IPv6Auto,
 	}

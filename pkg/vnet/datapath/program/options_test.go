@@ -245,3 +245,15 @@ func TestOptionsOf(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotsFor: a ring takes a tenth of the machine's memory at most, also on a small machine.
+func TestSlotsFor(t *testing.T) {
+	const gib = 1 << 30
+	for bytes, want := range map[uint64]uint32{
+		0: 1 << 20, 64 * gib: 1 << 20, 4 * gib: 1 << 20, 2560 << 20: 1 << 20, 2560<<20 - 10: 1 << 19, gib: 1 << 18, 1 << 20: minSlots, 1: minSlots,
+	} {
+		if got := slotsFor(bytes); got != want {
+			t.Errorf("%d MiB: %d slots, want %d", bytes>>20, got, want)
+		}
+	}
+}
