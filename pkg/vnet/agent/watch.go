@@ -26,8 +26,10 @@ type watch struct {
 	watched []topo.NodeSpec
 	known   int  // nodes in the description when they were set
 	again   bool // what was seen last may be out of date: look once more
-	log     *slog.Logger
-	once    onceLogger
+	// uncounted: what nodes had counted could not be noted. It is tried again.
+	uncounted bool
+	log       *slog.Logger
+	once      onceLogger
 }
 
 func newWatch(name string, log *slog.Logger, t *troubles) (*watch, error) {
@@ -66,15 +68,24 @@ func (w *watch) watchNodes() error {
 	}
 	w.again = w.again || follow // routes may have changed before that
 	if nodes == w.known && slices.Equal(specs, w.watched) {
+		if w.uncounted {
+			w.noteCounted()
+		}
 		return nil
 	}
 	if err := w.watcher.Set(specs); err != nil {
 		return err
 	}
-	w.once.warn("note what nodes have counted", noteCounted(w.handle.Domain))
+	w.noteCounted()
 	// What happened there before it was watched, nobody has told.
 	w.watched, w.known, w.again = specs, nodes, true
 	return nil
+}
+
+func (w *watch) noteCounted() {
+	err := noteCounted(w.handle.Domain, w.uncounted, w.log)
+	w.uncounted = err != nil
+	w.once.warn("note what nodes have counted", err)
 }
 
 // hasTunnels says whether roles depend on routes.

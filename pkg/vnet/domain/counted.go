@@ -25,12 +25,16 @@ type Counted struct {
 
 // NodeCounted is that of a node.
 type NodeCounted struct {
-	Inum     uint32            `json:"inum"` // of its namespace: another one counts anew
+	Inum     uint32            `json:"inum"`           // of its namespace: another one counts anew
+	Late     bool              `json:"late,omitempty"` // nobody could note what it had counted as it was attached
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
+// ErrCountedDamaged is of what was written and makes no sense: it will not get better by itself.
+var ErrCountedDamaged = errors.New("what nodes had counted is damaged")
+
 // LoadCounted reads what the agent of the domain has written; nothing if it has not, or if that is of an earlier domain
-// of this name.
+// of this name. ErrCountedDamaged: it is to be made anew.
 func LoadCounted(d *Domain) (*Counted, error) {
 	none := &Counted{Epoch: d.Epoch, Nodes: make(map[uint16]NodeCounted)}
 	if err := statedir.CheckInRoot(Dir(d.Name)); err != nil {
@@ -46,7 +50,7 @@ func LoadCounted(d *Domain) (*Counted, error) {
 	}
 	var c Counted
 	if err := json.Unmarshal(b, &c); err != nil {
-		return none, fmt.Errorf("read what nodes had counted: %s: %w", path, err)
+		return none, fmt.Errorf("%w: %s: %w", ErrCountedDamaged, path, err)
 	}
 	if c.Epoch != d.Epoch || c.Nodes == nil {
 		return none, nil
@@ -70,7 +74,7 @@ func (c *Counted) Save(name string) error {
 // all that the node has counted.
 func (c *Counted) Since(n *Node, now map[string]uint64) (since map[string]uint64, known bool) {
 	before, known := c.Nodes[n.ID]
-	if !known || before.Inum != n.Inum {
+	if !known || before.Inum != n.Inum || before.Late {
 		return now, false
 	}
 	since = make(map[string]uint64)
