@@ -4,6 +4,7 @@ package answer
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -36,6 +37,7 @@ type Counts struct {
 	// Names are those of nodes and ports in rows. Whoever shows rows may set others.
 	Names packet.Names
 
+	ctx      context.Context // of the question
 	question Question
 	offset   int64        // from stamps to Unix time, ns
 	own      packet.Names // as the sources name nodes and ports
@@ -60,7 +62,7 @@ func NewCounts(sums *aggregate.Aggregates, names packet.Names) *Counts {
 func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error) {
 	offset := s.wallOffset()
 	c := NewCounts(aggregate.New(offset), nil)
-	c.question, c.sources, c.offset = *q, s, offset
+	c.ctx, c.question, c.sources, c.offset = ctx, *q, s, offset
 	if q.BySecond {
 		c.timeline = aggregate.NewTimeline(offset)
 	}
@@ -110,7 +112,15 @@ func (c *Counts) Remarks() (notes []Note) {
 		}
 	}
 	if !c.matched || total.Packets == 0 {
-		notes = append(notes, c.sources.WhyEmpty(c.question.Selection)...)
+		notes = append(notes, c.sources.WhyEmpty(c.ctx, c.question.Selection)...)
+	}
+	return c.nodesSilent(notes)
+}
+
+// nodesSilent adds to notes which nodes did not answer, unless they say so.
+func (c *Counts) nodesSilent(notes []Note) []Note {
+	if !slices.ContainsFunc(notes, func(n Note) bool { return n.Kind() == NodesSilent{}.Kind() }) {
+		notes = append(notes, nodesSilent(c.now)...)
 	}
 	return notes
 }

@@ -3,6 +3,7 @@
 package answer
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type emptiness struct {
 }
 
 // WhyEmpty implements Source. Whether an agent runs, and what could not be measured, Lacks says.
-func (r *Ring) WhyEmpty(s *Selection) (notes []Note) {
+func (r *Ring) WhyEmpty(ctx context.Context, s *Selection) (notes []Note) {
 	err := withHandle(r.Domain.Name, func(h *datapath.Handle) error {
 		counters, err := h.Counters()
 		if err != nil {
@@ -45,9 +46,10 @@ func (r *Ring) WhyEmpty(s *Selection) (notes []Note) {
 		notes = append(notes, notMeantNotes(counters)...)
 		return nil
 	})
-	now := placenow.NewLinks(r.Domain)
+	now := placenow.NewLinks(ctx, r.Domain)
 	notes = append(appendWarning(notes, err), r.unsentNotes(s, now)...)
-	return append(notes, portsNotUp(now, nil)...)
+	notes = append(notes, portsNotUp(now, nil)...)
+	return append(notes, nodesSilent(now)...)
 }
 
 // lookForCause looks through the ring for what is nearly what was asked for.

@@ -128,9 +128,17 @@ func (c *Counts) nothingDropped(rows int) (notes []Note) {
 // links are those of the sources, nil if there are none.
 func (c *Counts) links() *placenow.Links {
 	if c.now == nil && c.sources != nil {
-		c.now = c.sources.links()
+		c.now = c.sources.links(c.ctx)
 	}
 	return c.now
+}
+
+// nodesSilent says which nodes did not answer.
+func nodesSilent(l *placenow.Links) []Note {
+	if silent := l.Silent(); silent.Any() {
+		return []Note{NodesSilent{silent}}
+	}
+	return nil
 }
 
 // portsNotUp says which ports are not up, but for those that rows name.
@@ -148,7 +156,7 @@ func portsNotUp(l *placenow.Links, said []placenow.PortState) []Note {
 // kernelDrops say what nodes count themselves of drops after delivery that no row has. agree reports whether all could
 // be asked, and none counts more.
 func (c *Counts) kernelDrops() (notes []Note, agree bool) {
-	list, agree := c.links().Drops(c.sums.LocalDrops(c.Names))
+	list, agree := c.links().Drops(c.sums.LocalDrops(c.Names), c.sums.LocalDropsByFlow(c.Names, nil))
 	for _, d := range list {
 		notes = append(notes, KernelDrops{d})
 	}

@@ -26,7 +26,7 @@ var Kinds = []Note{
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, QueueUnseen{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
-	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{},
+	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{}, NodesSilent{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
@@ -203,6 +203,8 @@ type (
 	}
 	// PortsNotUp: these ports can neither send nor receive now.
 	PortsNotUp struct{ Ports []placenow.PortState }
+	// NodesSilent: what these nodes say now is not in the answer.
+	NodesSilent struct{ placenow.Silent }
 	// UnsentFull: the same of flows for which there was no room.
 	UnsentFull struct{ Packets uint64 }
 )
@@ -310,6 +312,7 @@ func (RoutingLoop) Kind() string         { return "routing_loop" }
 func (Unsent) Kind() string              { return "unsent" }
 func (UnsentFull) Kind() string          { return "unsent_full" }
 func (PortsNotUp) Kind() string          { return "ports_not_up" }
+func (NodesSilent) Kind() string         { return "nodes_silent" }
 func (SegmentDamaged) Kind() string      { return "segment_damaged" }
 func (NotKept) Kind() string             { return "not_kept" }
 func (RecordingCovers) Kind() string     { return "recording_covers" }

@@ -242,16 +242,16 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 		notes = append(notes, Incomplete{incomplete})
 	}
 	if !found {
-		notes = append(notes, r.WhyEmpty(s)...)
+		notes = append(notes, r.WhyEmpty(ctx, s)...)
 	}
 	return notes, nil
 }
 
 // WhyEmpty implements Source: it says what the recording covers.
-func (r *Recorded) WhyEmpty(s *Selection) []Note {
+func (r *Recorded) WhyEmpty(ctx context.Context, s *Selection) []Note {
 	notes := append([]Note{r.Covers()}, r.Missing()...)
 	ended := make(map[record.State]int)
-	err := r.Read(context.Background(), s.Since, s.Until, func(p *segments.Packet) error {
+	err := r.Read(ctx, s.Since, s.Until, func(p *segments.Packet) error {
 		if s.matchAnyState(&p.Packet, r.Scope) && !s.Match(&p.Packet, r.Scope) {
 			ended[p.State] += p.Segs
 		}

@@ -77,7 +77,7 @@ func segmentOf(p *segments.Packet, number backpack.Position) (segment int, is bo
 }
 
 // Stories implements Singles.
-func (r *Recorded) Stories(found []*backpack.Found, now time.Time) ([]*Story, error) {
+func (r *Recorded) Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*Story, []Note, error) {
 	d, outers := r.Last.Domain, make(map[string][]record.Record)
 	if d == nil {
 		d = &domain.Domain{}
@@ -87,15 +87,15 @@ func (r *Recorded) Stories(found []*backpack.Found, now time.Time) ([]*Story, er
 		for _, f := range found {
 			wanted[f.Record.ID] = true
 		}
-		err := r.Read(context.Background(), time.Time{}, time.Time{}, func(p *segments.Packet) error {
+		err := r.Read(ctx, time.Time{}, time.Time{}, func(p *segments.Packet) error {
 			if wanted[p.Inner] {
 				outers[p.Inner] = append(outers[p.Inner], *r.Record(p))
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, r.failed(err)
+			return nil, nil, r.failed(err)
 		}
 	}
-	return newStories(found, d, outers, r.links(), now), nil
+	return newStories(found, d, outers, r.links(), now), nil, nil
 }

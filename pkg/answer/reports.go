@@ -55,7 +55,7 @@ func (r *Reports) HasNode(name string) bool {
 }
 
 // WhyEmpty implements Source: it says what was collected.
-func (r *Reports) WhyEmpty(*Selection) []Note {
+func (r *Reports) WhyEmpty(context.Context, *Selection) []Note {
 	return []Note{NoReportMatches{r.info.Next - r.info.First, r.info.Since}}
 }
 
@@ -91,7 +91,7 @@ func (r *Reports) Records(ctx context.Context, s *Selection, fn func(*record.Rec
 		return notes, err
 	}
 	if len(rows) == 0 {
-		notes = append(notes, r.WhyEmpty(s)...)
+		notes = append(notes, r.WhyEmpty(ctx, s)...)
 	}
 	for _, rec := range rows {
 		if err := fn(rec); err != nil {

@@ -149,7 +149,7 @@ func (r *Ring) Records(ctx context.Context, s *Selection, fn func(*record.Record
 		notes = append(notes, Incomplete{m.incomplete})
 	}
 	if !m.found {
-		notes = append(notes, r.WhyEmpty(s)...)
+		notes = append(notes, r.WhyEmpty(ctx, s)...)
 	}
 	if m.torn > 0 {
 		notes = append(notes, Overwritten{m.torn})

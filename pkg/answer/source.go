@@ -30,7 +30,7 @@ type Source interface {
 	// the record. Notes say what is missing, and why there is none.
 	Records(ctx context.Context, s *Selection, fn func(*record.Record) error) ([]Note, error)
 	// WhyEmpty says why nothing matches.
-	WhyEmpty(s *Selection) []Note
+	WhyEmpty(ctx context.Context, s *Selection) []Note
 }
 
 // Singles is a source of which single packets are asked for.
@@ -43,8 +43,8 @@ type Singles interface {
 	Find(ids ...string) ([]*backpack.Found, error)
 	// Of is the domain; nil: there is none.
 	Of() *domain.Domain
-	// Stories tell of packets.
-	Stories(found []*backpack.Found, now time.Time) ([]*Story, error)
+	// Stories tell of packets. The notes say what they lack.
+	Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*Story, []Note, error)
 }
 
 var (
@@ -148,12 +148,12 @@ func (s *Sources) Interfaces(node uint16) map[int]topo.Interface {
 }
 
 // links are of the domain that is attached, or was recorded; nil: there is none.
-func (s *Sources) links() *placenow.Links {
+func (s *Sources) links(ctx context.Context) *placenow.Links {
 	switch {
 	case s.recorded != nil:
 		return s.recorded.links()
 	case s.ring != nil:
-		return placenow.NewLinks(s.ring.Domain)
+		return placenow.NewLinks(ctx, s.ring.Domain)
 	}
 	return nil
 }
@@ -219,14 +219,14 @@ func (s *Sources) Lacks() []Note {
 }
 
 // WhyEmpty implements Source.
-func (s *Sources) WhyEmpty(selected *Selection) []Note {
+func (s *Sources) WhyEmpty(ctx context.Context, selected *Selection) []Note {
 	switch {
 	case s.recorded != nil:
-		return s.recorded.WhyEmpty(selected)
+		return s.recorded.WhyEmpty(ctx, selected)
 	case s.ring == nil:
-		return s.reports.WhyEmpty(selected)
+		return s.reports.WhyEmpty(ctx, selected)
 	}
-	return s.ring.WhyEmpty(selected)
+	return s.ring.WhyEmpty(ctx, selected)
 }
 
 // Count implements Source.
@@ -286,7 +286,7 @@ func (s *Sources) Records(ctx context.Context, selected *Selection, fn func(*rec
 		notes = append(notes, Incomplete{met.incomplete})
 	}
 	if len(rows) == 0 {
-		notes = append(notes, s.ring.WhyEmpty(selected)...)
+		notes = append(notes, s.ring.WhyEmpty(ctx, selected)...)
 	}
 	for _, r := range rows {
 		if err := fn(r); err != nil {

@@ -3,6 +3,7 @@
 package answer
 
 import (
+	"context"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer/placenow"
@@ -110,12 +111,14 @@ type Circle struct {
 }
 
 // Stories tell of packets of the ring.
-func (r *Ring) Stories(found []*backpack.Found, now time.Time) ([]*Story, error) {
+func (r *Ring) Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*Story, []Note, error) {
 	outers, err := r.outers(found)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newStories(found, r.Domain, outers, placenow.NewLinks(r.Domain), now), nil
+	links := placenow.NewLinks(ctx, r.Domain)
+	stories := newStories(found, r.Domain, outers, links, now)
+	return stories, nodesSilent(links), nil
 }
 
 func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *placenow.Links, now time.Time) (list []*Story) {

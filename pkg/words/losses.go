@@ -264,6 +264,10 @@ func netfilterWhy(now *placenow.Netfilter) string {
 	}
 	conntrack := "conntrack (" + strings.Join(counted, ", ") + ")"
 	switch {
+	case now.Rules && now.ConntrackUnknown:
+		return "firewall rule, or conntrack (its drops since attach are not known)"
+	case now.ConntrackUnknown:
+		return "netfilter: no rule of now says why, and conntrack's drops since attach are not known"
 	case now.Rules && len(counted) > 0:
 		return "firewall rule, or " + conntrack
 	case now.Rules:

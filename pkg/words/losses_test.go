@@ -44,6 +44,8 @@ func TestLossWhy(t *testing.T) {
 		{hook, placenow.Place{Netfilter: &placenow.Netfilter{Rules: true}}, "firewall rule"},
 		{hook, placenow.Place{Netfilter: &placenow.Netfilter{ConntrackDrops: 9, ConntrackNotInserted: 7}}, "conntrack (7 not inserted: addresses and ports in use, 2 dropped)"},
 		{hook, placenow.Place{Netfilter: &placenow.Netfilter{Rules: true, ConntrackDrops: 2}}, "firewall rule, or conntrack (2 dropped)"},
+		{hook, placenow.Place{Netfilter: &placenow.Netfilter{Rules: true, ConntrackUnknown: true}}, "firewall rule, or conntrack (its drops since attach are not known)"},
+		{hook, placenow.Place{Netfilter: &placenow.Netfilter{ConntrackUnknown: true}}, "netfilter: no rule of now says why, and conntrack's drops since attach are not known"},
 		{aggregate.LossPlace{Node: "r1", At: record.AtNode, Reason: "QUEUE_PURGE", Function: "neigh_invalidate"}, placenow.Place{}, "no ARP answer"},
 		{full, placenow.Place{NotUp: []placenow.PortState{port("r2/eth1", topo.Down)}}, "queue full, or larger than its burst; port is down now"},
 		{none, placenow.Place{}, "port was down, or without carrier"},

@@ -231,6 +231,9 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	case answer.PortsNotUp: // with -f once for each set of ports
 		text = portsNotUpText(n.Ports)
 		return text, text
+	case answer.NodesSilent: // with -f once for each set of nodes
+		text = nodesSilentText(&n)
+		return text, text
 	case answer.UnsentFull:
 		return Say("%d more packets were dropped by nodes before they were sent: of too many flows to be told apart", n.Packets)
 	}
@@ -309,6 +312,26 @@ func kernelDropsText(n *answer.KernelDrops) string {
 		since = "since attach"
 	}
 	return fmt.Sprintf("%s itself counts more drops of what came to it than were seen, of all its traffic %s: %s", n.Node, since, strings.Join(list, ", "))
+}
+
+// nodesSilentText is "h2 did not answer in 1s: what they say now of ... is not in the answer".
+func nodesSilentText(n *answer.NodesSilent) string {
+	var texts []string
+	if len(n.NoAnswer) > 0 {
+		texts = append(texts, fmt.Sprintf("%s did not answer in %v", namesText(n.NoAnswer), placenow.OneNode))
+	}
+	if len(n.NoTime) > 0 {
+		texts = append(texts, fmt.Sprintf("no time was left for %s (%v for all nodes)", namesText(n.NoTime), placenow.AllNodes))
+	}
+	return strings.Join(texts, ", ") + ": what nodes say now of links, queues, rules and counters is not all in the answer"
+}
+
+// namesText is "h1, h2, h3, 2 more".
+func namesText(names []string) string {
+	if len(names) > maxNotUp+1 {
+		return fmt.Sprintf("%s, %d more", strings.Join(names[:maxNotUp], ", "), len(names)-maxNotUp)
+	}
+	return strings.Join(names, ", ")
 }
 
 // maxUnsentFlows is how many flows a note names.

@@ -55,6 +55,8 @@ func TestNoteWords(t *testing.T) {
 		"no drop after delivery was seen of 3 packets: what a kernel drops more than 50 ms later, or frees without saying that it drops it, is not seen": answer.NothingDropped{Packets: 3},
 		"h2 itself counts more drops of what came to it than were seen, of all its traffic since it began: IpInDiscards 2, UdpNoPorts 1 (nobody listens)": answer.KernelDrops{Drops: placenow.Drops{
 			Node: "h2", Counters: []placenow.Counter{{Name: "IpInDiscards", Count: 2}, {Name: "UdpNoPorts", Count: 1}}}},
+		"h2 did not answer in 1s, no time was left for a, b, c, 2 more (2s for all nodes): what nodes say now of links, queues, rules and counters is not all in the answer": answer.NodesSilent{Silent: placenow.Silent{
+			NoAnswer: []string{"h2"}, NoTime: []string{"a", "b", "c", "d", "e"}}},
 		"none of 3 packets passed through a node": answer.NoLatency{By: aggregate.ByNode, Packets: 3},
 		"not up now: a/e0 (down), a/e1 (no carrier), a/e2 (down), 2 more (radar topo)": answer.PortsNotUp{Ports: []placenow.PortState{
 			{Port: "a/e0", State: topo.Down}, {Port: "a/e1", State: topo.NoCarrier}, {Port: "a/e2", State: topo.Down}, {Port: "a/e3", State: topo.Down}, {Port: "a/e4", State: topo.Down}}},

@@ -5,6 +5,7 @@
 package placenow
 
 import (
+	"context"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -39,10 +40,10 @@ type Links struct {
 	nodes      *Nodes // nil: of a recording, whose nodes cannot be asked
 	all        []end
 	byName     map[string]*end
-	look       func(node uint16) map[int]topo.Interface
-	interfaces map[uint16]map[int]topo.Interface // by node
-	byAddress  map[string][]*end                 // of all nodes, nil: not read yet
-	down       map[string][]*end                 // by node, nil: not read yet
+	look       func(node uint16) map[int]topo.Interface // nil: nodes are asked
+	interfaces map[uint16]map[int]topo.Interface        // by node
+	byAddress  map[string][]*end                        // of all nodes, nil: not read yet
+	down       map[string][]*end                        // by node, nil: not read yet
 }
 
 // end is a port, or a bridge's member that leads to one.
@@ -56,10 +57,21 @@ type end struct {
 	member  bool   // it has no program
 }
 
-func NewLinks(d *domain.Domain) *Links {
-	l := NewLinksOf(d, func(node uint16) map[int]topo.Interface { return InterfacesOf(d, node) })
-	l.nodes = newNodes(d)
+// NewLinks asks the nodes of a domain for one question, each for at most OneNode, all for at most AllNodes.
+func NewLinks(ctx context.Context, d *domain.Domain) *Links {
+	l := NewLinksOf(d, nil)
+	l.nodes = newNodes(ctx, d)
 	return l
+}
+
+// Silent are the nodes that did not answer so far.
+func (l *Links) Silent() (silent Silent) {
+	if l != nil && l.nodes != nil {
+		silent = l.nodes.asker.silent
+	}
+	slices.Sort(silent.NoAnswer)
+	slices.Sort(silent.NoTime)
+	return silent
 }
 
 // NewLinksOf has what look says of a node's interfaces for what they are now.
@@ -99,12 +111,39 @@ func NewLinksOf(d *domain.Domain, look func(node uint16) map[int]topo.Interface)
 
 // now is what the kernel says of an end.
 func (l *Links) now(e *end) topo.Interface {
-	of, known := l.interfaces[e.nodeID]
-	if !known {
-		of = l.look(e.nodeID)
-		l.interfaces[e.nodeID] = of
+	l.lookAt(e.nodeID)
+	return l.interfaces[e.nodeID][e.ifindex]
+}
+
+// lookAt reads the interfaces of nodes that were not looked at yet.
+func (l *Links) lookAt(ids ...uint16) {
+	var nodes []*domain.Node
+	for _, id := range ids {
+		if _, known := l.interfaces[id]; known {
+			continue
+		}
+		l.interfaces[id] = nil
+		if l.look != nil {
+			l.interfaces[id] = l.look(id)
+		} else if node := l.of.NodeByID(id); node != nil {
+			nodes = append(nodes, node)
+		}
 	}
-	return of[e.ifindex]
+	if len(nodes) == 0 {
+		return
+	}
+	for i, now := range askAll(l.nodes.asker, nodes, l.nodes.kernel.interfaces) {
+		l.interfaces[nodes[i].ID] = now.is
+	}
+}
+
+// lookAtAll reads those of all nodes.
+func (l *Links) lookAtAll() {
+	ids := make([]uint16, len(l.all))
+	for i := range l.all {
+		ids[i] = l.all[i].nodeID
+	}
+	l.lookAt(ids...)
 }
 
 // notUp adds an end to list, if it is not up.
@@ -145,6 +184,7 @@ func (l *Links) OfUnsent(port uint16, dst, reason, function string) (list []Port
 // AllNotUp are the ports of a domain that are not up. A bridge's member that has no carrier because its peer is
 // down is none.
 func (l *Links) AllNotUp() (list []PortState) {
+	l.lookAtAll()
 	for i := range l.all {
 		if e := &l.all[i]; !e.member || !l.followsPeer(e) {
 			list = l.notUp(list, e)
@@ -232,6 +272,7 @@ func (l *Links) read() {
 	if l.byAddress != nil {
 		return
 	}
+	l.lookAtAll()
 	l.byAddress, l.down = make(map[string][]*end), make(map[string][]*end)
 	for i := range l.all {
 		e := &l.all[i]

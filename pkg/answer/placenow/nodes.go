@@ -3,6 +3,7 @@
 package placenow
 
 import (
+	"context"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -31,15 +32,19 @@ const (
 // these from Linux 6.7 on.
 type Netfilter struct {
 	Rules bool `json:"rules"` // there are rules now, or policies, that drop
-	// ConntrackDrops are packets that conntrack has dropped since attach, 0 where that is not known. ConntrackNotInserted are those among them whose
+	// ConntrackDrops are packets that conntrack has dropped since attach. ConntrackNotInserted are those among them whose
 	// connection it could not note, because one with the same addresses and ports was there.
 	ConntrackDrops       uint64 `json:"conntrack_drops,omitempty"`
 	ConntrackNotInserted uint64 `json:"conntrack_insert_failed,omitempty"`
+	// ConntrackUnknown: conntrack has dropped packets in this node, and nobody knows whether any of them since attach.
+	ConntrackUnknown bool `json:"conntrack_unknown,omitempty"`
 }
 
 // Nodes asks the nodes of an attached domain, each once. A nil one knows nothing.
 type Nodes struct {
 	of      *domain.Domain
+	asker   *asker
+	kernel  kernel
 	before  *domain.Counted // nil: not read yet
 	queues  map[string]map[string]topo.Qdisc
 	filters map[string]*Netfilter
@@ -52,8 +57,18 @@ type kernelCounts struct {
 	sinceAttach bool              // else since the node began
 }
 
-func newNodes(d *domain.Domain) *Nodes {
-	return &Nodes{of: d, queues: make(map[string]map[string]topo.Qdisc), filters: make(map[string]*Netfilter),
+// kernel is how a node is asked.
+type kernel struct {
+	interfaces func(topo.NodeSpec) (map[int]topo.Interface, error)
+	qdiscs     func(topo.NodeSpec) (map[string]topo.Qdisc, error)
+	counters   func(topo.NodeSpec) (map[string]uint64, error)
+	dropping   func(topo.NodeSpec) (bool, error)
+}
+
+func newNodes(ctx context.Context, d *domain.Domain) *Nodes {
+	return &Nodes{of: d, asker: newAsker(ctx),
+		kernel: kernel{topo.NodeSpec.Interfaces, topo.NodeSpec.Qdiscs, topo.NodeSpec.Counters, rules.Dropping},
+		queues: make(map[string]map[string]topo.Qdisc), filters: make(map[string]*Netfilter),
 		counts: make(map[string]*kernelCounts)}
 }
 
@@ -66,25 +81,28 @@ func (n *Nodes) node(name string) *domain.Node {
 	return &n.of.Nodes[i]
 }
 
-// count asks a node for its counters.
-func (n *Nodes) count(name string) *kernelCounts {
-	if known := n.counts[name]; known != nil {
-		return known
-	}
-	n.counts[name] = &kernelCounts{}
-	node := n.node(name)
-	if node == nil {
-		return n.counts[name]
+// count asks nodes for their counters.
+func (n *Nodes) count(names ...string) {
+	var nodes []*domain.Node
+	for _, name := range names {
+		if n.counts[name] != nil {
+			continue
+		}
+		n.counts[name] = &kernelCounts{}
+		if node := n.node(name); node != nil {
+			nodes = append(nodes, node)
+		}
 	}
 	if n.before == nil {
-		// The agent says what it cannot write; without that the node counts since it began.
+		// The agent says what it cannot read or write; without that a node counts since it began.
 		n.before, _ = domain.LoadCounted(n.of)
 	}
-	if now, err := topo.SpecOf(*node).Counters(); err == nil {
-		since, known := n.before.Since(node, now)
-		n.counts[name] = &kernelCounts{since, known}
+	for i, now := range askAll(n.asker, nodes, n.kernel.counters) {
+		if now.ok {
+			since, known := n.before.Since(nodes[i], now.is)
+			n.counts[nodes[i].Name] = &kernelCounts{since, known}
+		}
 	}
-	return n.counts[name]
 }
 
 // netfilter is what a node says of drops of its hooks; nil: these are others, or it cannot be asked.
@@ -96,14 +114,18 @@ func (n *Nodes) netfilter(name, reason, function string) *Netfilter {
 		return known
 	}
 	n.filters[name] = nil
-	counts := n.count(name)
+	n.count(name)
+	counts := n.counts[name]
 	if counts.counters == nil {
 		return nil
 	}
-	dropping, err := rules.Dropping(topo.SpecOf(*n.node(name)))
-	f := &Netfilter{Rules: dropping || err != nil}
+	drops, notInserted := counts.counters[topo.ConntrackDrop], counts.counters[topo.ConntrackInsertFailed]
+	dropping := askAll(n.asker, []*domain.Node{n.node(name)}, n.kernel.dropping)[0]
+	f := &Netfilter{Rules: dropping.is || !dropping.ok}
 	if counts.sinceAttach { // what was dropped before is no cause of what is asked
-		f.ConntrackDrops, f.ConntrackNotInserted = counts.counters[topo.ConntrackDrop], counts.counters[topo.ConntrackInsertFailed]
+		f.ConntrackDrops, f.ConntrackNotInserted = drops, notInserted
+	} else {
+		f.ConntrackUnknown = drops > 0 || notInserted > 0
 	}
 	n.filters[name] = f
 	return f
@@ -120,7 +142,9 @@ func (n *Nodes) queue(p *aggregate.LossPlace, mtu int, bytes uint64) *Queue {
 	}
 	list, known := n.queues[p.Node]
 	if !known {
-		list = QdiscsOf(n.of, p.Node)
+		if node := n.node(p.Node); node != nil {
+			list = askAll(n.asker, []*domain.Node{node}, n.kernel.qdiscs)[0].is
+		}
 		n.queues[p.Node] = list
 	}
 	q, is := list[p.Port]

@@ -70,7 +70,7 @@ func (a *API) packet(ctx context.Context, s *answer.Sources, id string) (p Packe
 	if of := s.Singles(); of != nil {
 		found, err := of.Find(id)
 		if err == nil {
-			return a.found(s, of, found[0])
+			return a.found(ctx, s, of, found[0])
 		}
 		if !s.HasReports() {
 			return p, nil, noPacket(id, "%v", err)
@@ -94,7 +94,7 @@ func (a *API) packet(ctx context.Context, s *answer.Sources, id string) (p Packe
 }
 
 // found is a packet of the ring, or of a recording.
-func (a *API) found(of *answer.Sources, singles answer.Singles, found *backpack.Found) (p Packet, notes []answer.Note, err error) {
+func (a *API) found(ctx context.Context, of *answer.Sources, singles answer.Singles, found *backpack.Found) (p Packet, notes []answer.Note, err error) {
 	now := time.Now()
 	if ring := of.Ring(); ring != nil {
 		if damaged := ring.AddReported([]*record.Record{&found.Record}); damaged != nil {
@@ -107,7 +107,8 @@ func (a *API) found(of *answer.Sources, singles answer.Singles, found *backpack.
 	if d == nil { // of reports alone
 		d = &domain.Domain{}
 	}
-	stories, err := singles.Stories([]*backpack.Found{found}, now)
+	stories, more, err := singles.Stories(ctx, []*backpack.Found{found}, now)
+	notes = append(notes, more...)
 	if err != nil {
 		return p, notes, err
 	}

@@ -31,7 +31,8 @@ they were to go out by, that one (NEIGH_..., rules behind routing; the same in a
 WHY says in plain words what REASON, or FUNCTION, stands for, and which ports are not up
 now, where that can be why: it need not have been so when the packets were lost. Where netfilter
 or a token bucket has dropped packets, the node is asked: conntrack's counters since attach, its
-rules, and the burst, as they are now.
+rules, and the burst, as they are now. Nodes that do not answer within 1 s, or 2 s for all of
+them, are named below the rows.
 
 Below the rows stands what nodes dropped before it was sent (their own rules, no answer
 to ARP): such packets have no record. Packets that went round in a circle have a line of

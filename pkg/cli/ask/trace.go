@@ -111,7 +111,7 @@ func trace(k *kit.Kit, ctx context.Context, ids []string, f *traceOptions, s *an
 		if ring, is := of.(*answer.Ring); is {
 			addReported(k, ring, found)
 		}
-		return errors.Join(err, printStories(k, of, found))
+		return errors.Join(err, printStories(k, ctx, of, found))
 	})
 }
 
@@ -135,7 +135,7 @@ func findPackets(k *kit.Kit, ctx context.Context, r answer.Singles, ids []string
 		}
 		if len(records) == 0 {
 			k.Note(r.Lacks())
-			k.Note(r.WhyEmpty(s))
+			k.Note(r.WhyEmpty(ctx, s))
 			return nil, fmt.Errorf("no such packet: %s", remembered(k, r))
 		}
 		for i := range records {
@@ -189,14 +189,15 @@ func remembered(k *kit.Kit, of answer.Singles) string {
 	return fmt.Sprintf("the ring remembers %s, from %s on", words.Plural(e.Packets, "packet"), e.Oldest.In(k.Location).Format("2006-01-02 15:04:05.000000"))
 }
 
-func printStories(k *kit.Kit, r answer.Singles, found []*backpack.Found) error {
+func printStories(k *kit.Kit, ctx context.Context, r answer.Singles, found []*backpack.Found) error {
 	if d := r.Of(); d != nil {
 		k.ShowNames(d)
 	}
-	stories, err := r.Stories(found, k.Now())
+	stories, notes, err := r.Stories(ctx, found, k.Now())
 	if err != nil {
 		return err
 	}
+	k.Note(notes)
 	t := &words.Teller{Sentences: k.Sentences(), Shown: k.Shown}
 	for i, told := range stories {
 		s := t.Tell(told)

@@ -126,7 +126,7 @@ func (x *exporting) history(s *answer.Selection) error {
 	}
 	x.Unread = uint64(stats.Torn)
 	if !found {
-		x.Note(x.reader.WhyEmpty(s))
+		x.Note(x.reader.WhyEmpty(x.ctx, s))
 	}
 	return nil
 }
