@@ -84,8 +84,8 @@ static __always_inline void send_report(struct work *w, struct int_counters *n, 
 	if (flags & INT_REPORT_QUEUE)
 		count_done(n, INT_DONE_QUEUE);
 	size = sizeof(*r) + (r->quote_len & (QUOTE - 1));
-	count_done(n, bpf_ringbuf_output(&reports, r, size, 0) ? INT_DONE_REPORT_LOST :
-								 INT_DONE_SENT);
+	count_done(n,
+		   bpf_ringbuf_output(&reports, r, size, 0) ? INT_DONE_REPORT_LOST : INT_DONE_SENT);
 }
 
 #endif
