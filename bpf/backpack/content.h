@@ -216,6 +216,14 @@ static __always_inline bool is_changed_back(struct rdr_slot *s, const struct rdr
 	return port && kept->port != RDR_NO_PORT && kept->port != port_no && is_next(s, port->node);
 }
 
+/* Whether what is kept is of an earlier turn of the ring, in which another one took the slot. That packet need not be
+ * under way any more, and the one that has the slot now may have got the same content. */
+static __always_inline bool is_of_earlier_turn(const struct rdr_slot *s,
+					       const struct rdr_spelled *kept)
+{
+	return kept->port != RDR_NO_PORT && kept->turn != turn_of(s->pos);
+}
+
 /*
  * Whether a packet that has the bits of the slot at index was that slot's before: it is late, or comes behind one that
  * has taken its slot. (A call: its caller has no room for a packet on the stack.) bits_len, tags, rest, where: as
@@ -227,7 +235,8 @@ GLOBAL int had_slot(__u32 index, __u64 bits_len, __u64 tags, __u64 rest, __u64 w
 	const struct rdr_spelled *kept = kept_of(&p, index, where);
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
-	return kept && s && !is_changed_back(s, kept, where >> CHANGED_PORT_SHIFT & 0xffff);
+	return kept && s && !is_of_earlier_turn(s, kept) &&
+	       !is_changed_back(s, kept, where >> CHANGED_PORT_SHIFT & 0xffff);
 }
 
 /* bits_len, tags, rest: as wire_by_bits() takes them. */

@@ -182,3 +182,25 @@ func TestReplacedBack(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedTurns: what is behind a hook changes each packet, and the ring comes round. The packet that has a slot then
+// gets the content that the one before it had. It is no late one, and keeps its own bits.
+func TestReplacedTurns(t *testing.T) {
+	for _, carry := range []string{"mark", "header"} {
+		d := newDomain(t, config{carry: carry})
+		d.towards(h1Out, nodeR1)
+		d.towards(r1Out, nodeH2)
+		t.Run(carry, func(t *testing.T) {
+			d := d.in(t)
+			orig := whole(t, "udp-64")
+			for range 3 {
+				pos := d.nextPos()
+				_, out := d.transit(flipped(t, d.send(orig), 9), 0)
+				orig = flipped(t, orig, 9)
+				same(t, "at h2", d.deliver(out, 0).data, lowered(t, orig.data, 1))
+				d.counted(tally{cSeen: 1, cMarked: 1, cChanged: 1})
+				d.startAt(pos + uint64(d.layout.Slots))
+			}
+		})
+	}
+}
