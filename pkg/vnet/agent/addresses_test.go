@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -262,13 +263,9 @@ func TestAddressMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var recs map[uint16]record.Record
-	nstest.WaitFor(t, "the end of all packets", func() bool {
-		if err := r.Update(); err != nil {
-			t.Fatal(err)
-		}
-		recs = make(map[uint16]record.Record)
-		open := false
+	recs := make(map[uint16]record.Record)
+	scan := func() (open bool) {
+		clear(recs)
 		_, err := backpack.ScanFunc(r.Maps, r.Decoder, backpack.ScanOptions{}, func(rec *record.Record) error {
 			if rec.Dport == nil || *rec.Dport != movePort {
 				return nil
@@ -280,9 +277,28 @@ func TestAddressMoves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return !open
+		return open
+	}
+	nstest.WaitFor(t, "the end of all packets", func() bool {
+		if err := r.Update(); err != nil {
+			t.Fatal(err)
+		}
+		return !scan()
 	})
 	m.compare(recs)
+	// Whoever still reads when the domain is detached knows what he knew.
+	known := maps.Clone(recs)
+	if err := os.Remove(domain.MovesFile(name)); err != nil {
+		t.Fatal(err)
+	}
+	r.UpdateMoves()
+	scan()
+	for id, was := range known {
+		if is := recs[id]; is.State != was.State || is.Moved != was.Moved {
+			t.Errorf("packet %d was %s (moved: %v), and is %s (%v) when the agent's list is gone", id, was.State, was.Moved, is.State, is.Moved)
+			break
+		}
+	}
 	if moves, err := domain.LoadMoves(r.Domain); t.Failed() {
 		t.Logf("the agent saw %+v, %v", moves, err)
 	}

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/host/statedir"
@@ -44,9 +45,11 @@ func OpenRing(name string) (*Reader, error) {
 }
 
 // UpdateMoves reads which addresses have moved, if that has changed. A file that cannot be
-// read says nothing: the agent, which writes it, tells why.
+// read says nothing: the agent, which writes it, tells why. One that is not there says nothing
+// either: it goes with the domain, and packets that are still to be read were sent before.
 func (r *Reader) UpdateMoves() {
-	if !r.moves.Changed(domain.MovesFile(r.Domain.Name)) {
+	path := domain.MovesFile(r.Domain.Name)
+	if _, err := os.Stat(path); err != nil || !r.moves.Changed(path) {
 		return
 	}
 	moves, err := domain.LoadMoves(r.Domain)
