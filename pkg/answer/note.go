@@ -134,9 +134,9 @@ type (
 		Flows   int
 		Packets uint64
 	}
-	// QueueUnseen: packets waited in queues, and nothing saw them leave. The times of links hold
-	// these waits.
-	QueueUnseen struct{ Packets uint64 }
+	// QueueUnseen: packets waited in queues, and nothing saw them leave: so many times, a packet that
+	// waited twice counts twice. The times of links hold these waits.
+	QueueUnseen struct{ Waits uint64 }
 	// NoLatency: none of so many packets has a latency of that group.
 	NoLatency struct {
 		By      aggregate.By

@@ -221,7 +221,7 @@ func (w Sentences) lossNote(n answer.Note) (key, text string) {
 	case answer.Expired:
 		return Say("%s expired (not seen for the timeout)%s: «packets ‹state› expired»", Plural(int(n.Packets), "packet"), lastSeenText(n))
 	case answer.QueueUnseen:
-		return Say("%s waited in queues that nothing saw them leave: no queue has these waits, the links behind have them («packets ‹output› json»: queue_unseen)", Plural(int(n.Packets), "packet"))
+		return Say("nothing saw the end of %s in queues: no queue has them, the links behind have them («packets ‹output› json»: queue_unseen)", Plural(int(n.Waits), "wait"))
 	case answer.MovedAddress:
 		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
 	case answer.RoutingLoop:

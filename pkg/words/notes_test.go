@@ -57,6 +57,7 @@ func TestNoteWords(t *testing.T) {
 			Node: "h2", Counters: []placenow.Counter{{Name: "IpInDiscards", Count: 2}, {Name: "UdpNoPorts", Count: 1}}}},
 		"h2 did not answer in 1s, no time was left for a, b, c, 2 more (2s for all nodes): what nodes say now of links, queues, rules and counters is not all in the answer": answer.NodesSilent{Silent: placenow.Silent{
 			NoAnswer: []string{"h2"}, NoTime: []string{"a", "b", "c", "d", "e"}}},
+		"nothing saw the end of 3 waits in queues: no queue has them, the links behind have them (radar packets --output json: queue_unseen)": answer.QueueUnseen{Waits: 3},
 		"none of 3 packets passed through a node": answer.NoLatency{By: aggregate.ByNode, Packets: 3},
 		"not up now: a/e0 (down), a/e1 (no carrier), a/e2 (down), 2 more (radar topo)": answer.PortsNotUp{Ports: []placenow.PortState{
 			{Port: "a/e0", State: topo.Down}, {Port: "a/e1", State: topo.NoCarrier}, {Port: "a/e2", State: topo.Down}, {Port: "a/e3", State: topo.Down}, {Port: "a/e4", State: topo.Down}}},
