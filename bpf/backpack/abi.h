@@ -414,7 +414,11 @@ struct rdr_spelled {
 	__u8 cut;   /* RDR_MINUS_ZERO */
 	__u8 turn;  /* turn_of() its slot's position */
 	__u16 port; /* where another one has taken its slot; in `spelled`: RDR_NO_PORT */
+	__u32 at;   /* when: CLOCK_MONOTONIC >> RDR_COARSE; in `spelled`: 0 */
 };
+
+/* About a millisecond. */
+#define RDR_COARSE 20
 
 /* Packets of a flow have come to a node with bits of their own that spell an index. */
 struct rdr_own_key {

@@ -63,8 +63,11 @@ static __always_inline const struct rdr_spelled *kept_of(const struct packet *p,
 
 	if (p->n == 1)
 		kept = bpf_map_lookup_elem(&spelled, &key);
-	if (!kept)
+	if (!kept) {
 		kept = bpf_map_lookup_elem(&replaced, &key);
+		if (kept && is_long_gone(kept))
+			return NULL;
+	}
 	if (!kept || kept->len != first_len(p) || kept->proto != p->proto || !kept->state != !p->v6)
 		return NULL;
 	return kept;

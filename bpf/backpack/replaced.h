@@ -29,12 +29,22 @@ GLOBAL int keep_replaced(__u32 index, __u32 bearer, __u32 port_no)
 		return 0;
 	describe(s, bearer, b.word, &key, &kept);
 	kept.port = port_no;
+	kept.at = bpf_ktime_get_ns() >> RDR_COARSE;
 	/* One of another length was the first to take the slot of the packet with that content. */
 	before = bpf_map_lookup_elem(&replaced, &key);
 	if (before && before->turn == kept.turn && before->len != kept.len)
 		return 0;
 	bpf_map_update_elem(&replaced, &key, &kept, BPF_ANY);
 	return 0;
+}
+
+/* Whether the packet that was replaced then is no longer under way: it would be late twice over. Most are never seen
+ * again, since what took their slots was the packet itself, changed. */
+static __always_inline bool is_long_gone(const struct rdr_spelled *kept)
+{
+	__u32 age = (__u32)(bpf_ktime_get_ns() >> RDR_COARSE) - kept->at;
+
+	return age > cfg_timeout_ns >> (RDR_COARSE - 1);
 }
 
 /* The length of the packet with that content which the slot at pos was of until another one took it; else 0. */

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
 // TestReplaced: another packet of a flow has the bits of one that is under way, and other content, as if that one had
@@ -104,6 +106,28 @@ func TestReplacedReused(t *testing.T) {
 	}
 	_, out := d.transit(w, 1)
 	same(t, "at h2", d.deliver(out, 0).data, lowered(t, orig, 2))
+}
+
+// TestReplacedOld: what took the slot was the packet itself, changed. Another one of the flow that has the bits and the
+// content of before, much later, is not taken for it.
+func TestReplacedOld(t *testing.T) {
+	d := newDomain(t, config{})
+	w := d.send(frame{data: packet(t, "udp-64")})
+	d.replace(flipped(t, w, 9), 3)
+	m := d.Maps[bpfobj.TcMapReplaced]
+	var key bpfobj.TcRdrSpelledKey
+	var kept bpfobj.TcRdrSpelled
+	n := 0
+	for entries := m.Iterate(); entries.Next(&key, &kept); n++ {
+		kept.At -= uint32(3 * usualTimeout >> 20)
+		d.must("age", m.Put(&key, &kept))
+	}
+	if n != 1 {
+		t.Fatalf("%d packets were replaced, want 1", n)
+	}
+	if inside := d.ingress(r1In, d.link(w, 0)); d.counters()[cLate] != 0 {
+		t.Errorf("it got the bits of a packet that is long gone: % x", inside.data)
+	}
 }
 
 // TestReplacedParts: a queue has cut a train, or another packet has taken one of its segments' slots alone.

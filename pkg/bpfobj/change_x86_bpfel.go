@@ -117,6 +117,7 @@ type ChangeRdrSpelled struct {
 	Cut   uint8
 	Turn  uint8
 	Port  uint16
+	At    uint32
 }
 
 type ChangeRdrSpelledKey struct {

@@ -123,6 +123,7 @@ type DeliverRdrSpelled struct {
 	Cut   uint8
 	Turn  uint8
 	Port  uint16
+	At    uint32
 }
 
 type DeliverRdrSpelledKey struct {

@@ -158,6 +158,7 @@ type PayloadRdrSpelled struct {
 	Cut   uint8
 	Turn  uint8
 	Port  uint16
+	At    uint32
 }
 
 type PayloadRdrSpelledKey struct {

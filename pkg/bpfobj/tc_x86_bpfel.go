@@ -291,6 +291,7 @@ type TcRdrSpelled struct {
 	Cut   uint8
 	Turn  uint8
 	Port  uint16
+	At    uint32
 }
 
 type TcRdrSpelledKey struct {

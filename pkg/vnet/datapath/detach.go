@@ -301,8 +301,9 @@ func removeFilters(name string, d *domain.Domain) error {
 // at the ports of bridges. Qdiscs stay:
 // nobody knows any more who made them.
 func sweepFilters(name string) error {
-	var errs []error
-	for _, ns := range append(topo.Namespaces(), topo.Host()) {
+	found, err := topo.Namespaces()
+	errs := []error{err}
+	for _, ns := range append(found, topo.Host()) {
 		err := ns.Do(func() error {
 			filters, err := hook.Filters(func(other string) bool {
 				return other == port.FilterName(name) || port.IsPayloadFilter(name, other)

@@ -67,7 +67,7 @@ var handleMaps = []string{
 	bpfobj.TcMapRing, bpfobj.TcMapBusy, bpfobj.TcMapMembers, bpfobj.TcMapControl, bpfobj.TcMapCursor, bpfobj.TcMapAlloc, bpfobj.TcMapPorts,
 	bpfobj.TcMapDevs, bpfobj.TcMapLocals, bpfobj.TcMapLocals6, bpfobj.TcMapNodes, bpfobj.TcMapNodes6, bpfobj.TcMapKeys, bpfobj.TcMapCounters, bpfobj.TcMapProgs,
 	bpfobj.TcMapEnds, bpfobj.TcMapShifts, bpfobj.TcMapHomes, bpfobj.TcMapGuards, bpfobj.TcMapSiblings,
-	bpfobj.TcMapUnsent, bpfobj.TcMapSpelled, bpfobj.TcMapOwnHeaders,
+	bpfobj.TcMapUnsent, bpfobj.TcMapSpelled, bpfobj.TcMapReplaced, bpfobj.TcMapOwnHeaders,
 }
 
 // Open opens an attached domain. It returns domain.ErrNotAttached if there is

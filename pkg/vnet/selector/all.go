@@ -18,7 +18,10 @@ import (
 // all adds every namespace that can be reached, except the host's: under the name
 // that "ip netns" has for it, else the container's, else pid-N of a process in it.
 func (r *resolver) all(ctx context.Context) error {
-	found := topo.Namespaces()
+	found, err := topo.Namespaces()
+	if err != nil {
+		return err
+	}
 	containers, err := r.byNamespace(ctx)
 	if err != nil {
 		return err

@@ -153,7 +153,11 @@ func findHidden(t *Topology, o *observer, probes []probe) map[int]*hidden {
 		try(Host())
 	}
 	if len(wanted) > 0 {
-		for spec := range namespaces() {
+		for spec, err := range namespaces() {
+			if err != nil {
+				t.Notes = append(t.Notes, fmt.Sprintf("not all network namespaces were looked at: %v", err))
+				break
+			}
 			if try(spec); len(wanted) == 0 {
 				break
 			}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/vishvananda/netlink"
@@ -52,18 +51,28 @@ func (s NodeSpec) opened(ns netns.NsHandle, err error) (netns.NsHandle, error) {
 }
 
 // Namespaces finds every network namespace that can be reached by a name or a
-// process, except the host's, each once. Its specs have no node names.
-func Namespaces() []NodeSpec { return slices.Collect(namespaces()) }
+// process, except the host's, each once. Its specs have no node names. After an error, of no more files that can be
+// opened, some are missing.
+func Namespaces() (specs []NodeSpec, err error) {
+	for spec, err := range namespaces() {
+		if err != nil {
+			return specs, fmt.Errorf("find network namespaces: %w", err)
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
 
 // namespaces is Namespaces one by one, those with a name first: to look at every
 // process takes a while.
-func namespaces() iter.Seq[NodeSpec] {
-	return func(yield func(NodeSpec) bool) {
+func namespaces() iter.Seq2[NodeSpec, error] {
+	return func(yield func(NodeSpec, error) bool) {
 		for file, err := range host.Namespaces() {
 			if err != nil {
+				yield(NodeSpec{}, err)
 				return
 			}
-			if file.Inum != host.OwnNetns().Inum && !yield(NodeSpec{Spec: specOf(file.Path), Path: file.Path, Inum: file.Inum}) {
+			if file.Inum != host.OwnNetns().Inum && !yield(NodeSpec{Spec: specOf(file.Path), Path: file.Path, Inum: file.Inum}, nil) {
 				return
 			}
 		}
