@@ -171,7 +171,8 @@ var tcpdumpCounts = regexp.MustCompile(`(\d+) packets? (captured|received by fil
 // stop ends the capture and makes sure that it has every packet; that they have all been
 // carried is the caller's business (see carried).
 func (d *tcpdump) stop() error {
-	if err := d.drain(); err != nil {
+	drained, err := d.drain()
+	if err != nil {
 		return err
 	}
 	before := len(d.log())
@@ -186,7 +187,7 @@ func (d *tcpdump) stop() error {
 	switch {
 	case len(count) != 3:
 		return fmt.Errorf("tcpdump in %s does not say what it captured:\n%s", d.node, d.log())
-	case count["dropped by kernel"] > 0 || count["captured"] != count["received by filter"]:
+	case count["dropped by kernel"] > 0 || !drained && count["captured"] != count["received by filter"]:
 		return fmt.Errorf("%w: tcpdump in %s has %d of %d packets, %d dropped", errIncomplete, d.node,
 			count["captured"], count["received by filter"], count["dropped by kernel"])
 	}
@@ -204,24 +205,25 @@ func counts(log string) map[string]int {
 
 // drain waits until the file has what the kernel has captured so far: tcpdump that is
 // interrupted leaves what it has not read yet, and that of nflog is in no count. (tcpdump
-// gets a block of the kernel's ring when that is full, or about a second old.)
-func (d *tcpdump) drain() error {
+// gets a block of the kernel's ring when that is full, or about a second old.) If it has had all, what comes after that
+// is none of the round's packets, and tcpdump may end before it reads it.
+func (d *tcpdump) drain() (drained bool, err error) {
 	before := len(d.log())
 	for end := time.Now().Add(nstest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if d.hook {
 			if drained, err := d.hookDrained(); drained || err != nil {
-				return err
+				return drained, err
 			}
 			continue
 		}
 		if count := counts(d.log()[before:]); len(count) == 3 && count["captured"] == count["received by filter"] {
-			return nil
+			return true, nil
 		}
 		if err := d.cmd.Process.Signal(syscall.SIGUSR1); err != nil { // it tells its counts, and goes on
-			return fmt.Errorf("ask tcpdump in %s for its counts: %w", d.node, err)
+			return false, fmt.Errorf("ask tcpdump in %s for its counts: %w", d.node, err)
 		}
 	}
-	return nil // stop says what is missing
+	return false, nil // stop says what is missing
 }
 
 // hookDrained says whether the kernel holds nothing back to send it together with more, and

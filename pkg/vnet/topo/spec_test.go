@@ -118,7 +118,11 @@ func TestOpenAndFind(t *testing.T) {
 	}
 	ns.Close()
 	found := false
-	for _, s := range Namespaces() {
+	all, err := Namespaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
 		found = found || s.Inum == a.Inum && s.Path == a.Path
 	}
 	if !found {
