@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -20,17 +21,14 @@ type Lease struct {
 }
 
 // LeaseOf reads a domain's lease.
-func LeaseOf(h *datapath.Handle) (Lease, error) {
-	left, ends, err := h.LeaseLeft()
-	if err != nil {
-		return Lease{}, fmt.Errorf("read lease: %w", err)
-	}
+func LeaseOf(h *datapath.Handle) Lease {
+	left, ends := h.Lease().Left()
 	l := Lease{Ends: ends, Valid: !ends || left > 0}
 	if ends {
 		ns := max(0, int64(left))
 		l.LeftNs = &ns
 	}
-	return l, nil
+	return l
 }
 
 // DomainNotes say what every answer lacks that a domain gives now: what is not recorded because no agent
@@ -41,12 +39,8 @@ func DomainNotes(name string) (notes []Note) {
 		if err != nil {
 			return err
 		}
-		lease, err := LeaseOf(h)
-		if err != nil {
-			return err
-		}
 		if process.PID == 0 {
-			notes = append(notes, NoAgent{h.Domain.Name, lease})
+			notes = append(notes, NoAgent{h.Domain.Name, LeaseOf(h)})
 		} else {
 			list, err := process.Troubles()
 			if err != nil {
@@ -73,8 +67,8 @@ func appendWarning(notes []Note, err error) []Note {
 }
 
 // TroubleNotes say what a domain's agent cannot do. All that the same full disk is the cause of is one Note.
-func TroubleNotes(name string, list []agent.Trouble) (notes []Note) {
-	var full []agent.Trouble
+func TroubleNotes(name string, list []resident.Trouble) (notes []Note) {
+	var full []resident.Trouble
 	for _, t := range list {
 		if t.Full {
 			full = append(full, t)

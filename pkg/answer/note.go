@@ -9,7 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
-	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/system/resident"
 )
 
 // Note is what the rows of an answer do not say: what the answer lacks, why it is empty, what to look at
@@ -44,12 +44,12 @@ type (
 	// AgentFails: there is something that the agent cannot do.
 	AgentFails struct {
 		Domain  string
-		Trouble agent.Trouble
+		Trouble resident.Trouble
 	}
 	// DiskFull: a full disk is why the agent cannot do these.
 	DiskFull struct {
 		Domain   string
-		Troubles []agent.Trouble
+		Troubles []resident.Trouble
 	}
 	// NotMeasured: packets could not be measured, although that was wanted.
 	NotMeasured struct {

@@ -14,34 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/host/kernel"
 )
-
-// The ways in which programs stand at ports: the first one that the kernel has, or one of them.
-const (
-	HookAuto   = "auto"
-	HookTCX    = hook.ByTCX
-	HookClsact = hook.ByClsact
-)
-
-// Hooks are all of them.
-func Hooks() []string { return []string{HookAuto, HookTCX, HookClsact} }
-
-// chooseHook settles "auto", and refuses what the kernel lacks.
-func chooseHook(want string) (string, error) {
-	s := hook.Probe()
-	switch {
-	case want == HookTCX && !s.TCX:
-		return "", fault.Unsupported.Errorf("this kernel (%s) has no TCX, which came with Linux 6.6: use ‹hook› auto or clsact", kernel.Release())
-	case want == HookClsact && !s.Clsact:
-		return "", fault.Unsupported.Errorf("this kernel (%s) has no clsact with BPF: modprobe sch_ingress cls_bpf, or use ‹hook› auto", kernel.Release())
-	case want == HookTCX, want == HookAuto && s.TCX:
-		return HookTCX, nil
-	case s.Clsact:
-		return HookClsact, nil
-	}
-	return "", fault.Unsupported.Errorf("this kernel (%s) has neither TCX nor clsact with BPF: see «check»", kernel.Release())
-}
 
 // Priorities of filters: a domain's is 1. What stamps is before what ends a packet.
 const (
@@ -60,7 +33,7 @@ type place struct {
 // attach puts a program there, until the returned closer is closed.
 func (p place) attach(prog *ebpf.Program, by string) (off io.Closer, err error) {
 	err = p.port.do(func() error {
-		if by == HookTCX {
+		if by == hook.ByTCX {
 			off, err = hook.Attach(prog, hook.TCX{Ifindex: p.port.Index, Direction: p.direction, Last: p.last})
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 )
 
@@ -74,7 +75,7 @@ func TestNothingLeft(t *testing.T) {
 			if round {
 				want = 6
 			}
-			if by == HookClsact {
+			if by == hook.ByClsact {
 				want += 2 // qdiscs
 			}
 			if found := w.standing(); len(found) != want {
@@ -82,14 +83,14 @@ func TestNothingLeft(t *testing.T) {
 			}
 			second, err := Open(cfg)
 			switch {
-			case by == HookClsact && (!errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "does another «dut» run there?")):
+			case by == hook.ByClsact && (!errors.Is(err, fault.Usage) || !strings.Contains(err.Error(), "does another «dut» run there?")):
 				t.Errorf("a second one: %v", err)
-			case by == HookTCX && err != nil:
+			case by == hook.ByTCX && err != nil:
 				t.Errorf("a second one: %v", err)
-			case by == HookTCX:
+			case by == hook.ByTCX:
 				err = second.Close()
 			}
-			if by == HookTCX && err != nil {
+			if by == hook.ByTCX && err != nil {
 				t.Error(err)
 			}
 			if err := r.Close(); err != nil {
@@ -125,14 +126,14 @@ func TestKilled(t *testing.T) {
 			t.Error(err)
 		}
 		stood := len(w.standing())
-		if want := map[string]int{HookTCX: 3, HookClsact: 3 + 2}[by]; stood != want { // programs, and qdiscs
+		if want := map[string]int{hook.ByTCX: 3, hook.ByClsact: 3 + 2}[by]; stood != want { // programs, and qdiscs
 			t.Errorf("%s: of a process that lives there is %q", by, w.standing())
 		}
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = child.Wait() // it was killed
-		if by == HookTCX {
+		if by == hook.ByTCX {
 			nstest.WaitFor(t, "links to go", func() bool { return len(w.standing()) == 0 })
 			continue
 		}

@@ -12,6 +12,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // Config says how a rig is made.
@@ -19,7 +22,7 @@ type Config struct {
 	In, Out *Port
 	Addresses
 	Round   bool   // packets come back, and are stamped on that way too
-	Hook    string // HookAuto, HookTCX or HookClsact
+	Hook    string // loader.HookAuto, hook.ByTCX or hook.ByClsact
 	Packets int    // of the largest trial
 }
 
@@ -50,7 +53,7 @@ func Open(cfg Config) (*Rig, error) {
 	if cfg.Packets < 1 || cfg.Packets > MostPackets {
 		return nil, fault.Usage.Errorf("a trial of %d packets: at most %d can be stamped: use a lower rate, or a shorter time", cfg.Packets, MostPackets)
 	}
-	by, err := chooseHook(cfg.Hook)
+	by, err := loader.ChooseHook(cfg.Hook, hook.Probe(), kernel.Release())
 	if err != nil {
 		return nil, err
 	}

@@ -17,17 +17,20 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/host/kernel"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // hooks are those of this kernel.
 func hooks(t *testing.T) []string {
 	t.Helper()
 	need.AsRoot(t)
-	list := []string{HookClsact}
-	if by, err := chooseHook(HookAuto); err != nil {
+	list := []string{hook.ByClsact}
+	if by, err := loader.ChooseHook(loader.HookAuto, hook.Probe(), kernel.Release()); err != nil {
 		t.Fatal(err)
-	} else if by == HookTCX {
-		list = append(list, HookTCX)
+	} else if by == hook.ByTCX {
+		list = append(list, hook.ByTCX)
 	}
 	return list
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/vnetradar/radar/lab/forward"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 func testOptions() Options {
-	return Options{Sizes: []int{64, 512, 1518}, Duration: 10 * time.Second, Wait: 5 * time.Second, Hook: HookAuto, Loopback: LoopbackFirst}
+	return Options{Sizes: []int{64, 512, 1518}, Duration: 10 * time.Second, Wait: 5 * time.Second, Hook: loader.HookAuto, Loopback: LoopbackFirst}
 }
 
 func rates(t *testing.T, texts ...string) (list []Rate) {

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // world is blue e0 - e0 dev e1 - e0 red: a device between two nodes.
@@ -97,7 +98,7 @@ func (w *world) rig(wish Wish, cfg Config) *Rig {
 	}
 	cfg.In, cfg.Out, cfg.Addresses = w.blue, w.red, *a
 	if cfg.Hook == "" {
-		cfg.Hook = HookAuto
+		cfg.Hook = loader.HookAuto
 	}
 	if cfg.Packets == 0 {
 		cfg.Packets = 1000

@@ -17,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -108,7 +108,7 @@ func (w Sentences) trouble(n answer.Note) string {
 }
 
 // troubleText is "follow the topology since 10:15:04 (no space left on device; ...)".
-func (w Sentences) troubleText(t agent.Trouble) string {
+func (w Sentences) troubleText(t resident.Trouble) string {
 	text := fmt.Sprintf("%s since %s (%s", t.What, w.clock(t.Since), t.Error)
 	if means := meantBy[t.What]; means != "" {
 		text += "; " + means

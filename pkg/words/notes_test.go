@@ -14,7 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
-	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 	"github.com/vnetradar/radar/pkg/words"
@@ -99,9 +99,9 @@ func TestNoteWords(t *testing.T) {
 			Node: "h1", Function: "f", Packets: 4, Flows: []answer.UnsentFlow{
 				{Proto: "icmp", Dst: "a", Packets: 1}, {Proto: "icmp", Dst: "b", Packets: 1}, {Proto: "icmp", Dst: "c", Packets: 1}, {Proto: "icmp", Dst: "d", Packets: 1}}},
 		"the agent cannot follow the topology since 10:14:30 (no; what has come to the domain since then is not in answers): its log says more, " + domain.File("d", "agent.log"): answer.AgentFails{
-			Domain: "d", Trouble: agent.Trouble{What: "follow the topology", Error: "no", Since: since}},
+			Domain: "d", Trouble: resident.Trouble{What: "follow the topology", Error: "no", Since: since}},
 		"the agent cannot a since 10:14:30 (x), nor b since 10:14:30 (y): make room on the disk of " + domain.Dir("d") + ", it goes on by itself then": answer.DiskFull{
-			Domain: "d", Troubles: []agent.Trouble{{What: "a", Error: "x", Since: since}, {What: "b", Error: "y", Since: since}}},
+			Domain: "d", Troubles: []resident.Trouble{{What: "a", Error: "x", Since: since}, {What: "b", Error: "y", Since: since}}},
 		"of 10 datagrams with reports the newest 4 are kept (radar collect --keep)": answer.ReportsKept{Datagrams: 10, Kept: 4},
 		"no packet matches; 2 reports collected since 10:14:30":                     answer.NoReportMatches{Reports: 2, Since: since},
 	} {

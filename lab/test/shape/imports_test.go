@@ -24,6 +24,7 @@ const (
 // of those above. The packages of a system are one floor, and systems never import each other.
 const (
 	shared    = iota // formats and helpers: they know no system
+	hall             // what every system that is attached has
 	systems          // what measures
 	counts           // what is made of the packets of every system
 	answers          // questions and their answers
@@ -36,6 +37,8 @@ var floors = map[string]int{
 	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/figure": shared, "pkg/yamltext": shared, "pkg/filter": shared, "pkg/hook": shared, "pkg/host": shared,
 	"pkg/intwire": shared, "pkg/lab": shared, "pkg/loader": shared, "pkg/packet": shared, "pkg/record": shared,
 	"lab/forward": shared, "lab/scenarios": shared, "p4": shared,
+
+	"pkg/system": hall,
 
 	"pkg/vnet": systems, "pkg/telemetry": systems, "pkg/dut": systems,
 

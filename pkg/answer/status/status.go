@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/recorder"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
@@ -80,7 +81,7 @@ type Agent struct {
 	PID   int    `json:"pid,omitempty"`
 	Log   string `json:"log"`
 	// Troubles is what it fails to do again and again, as where the disk is full.
-	Troubles []agent.Trouble `json:"troubles,omitempty"`
+	Troubles []resident.Trouble `json:"troubles,omitempty"`
 
 	Process agent.Process `json:"-"`
 }
@@ -171,9 +172,7 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 		v.Recorder = &Recorder{running.PID, running.Status}
 		v.Notes = append(v.Notes, w.Texts(answer.NotKeptNotes(running.NotKept))...)
 	}
-	if v.Lease, err = answer.LeaseOf(h); err != nil {
-		return nil, err
-	}
+	v.Lease = answer.LeaseOf(h)
 	if err := r.Collector.Poll(); err != nil {
 		return nil, fmt.Errorf("read the ring: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 )
 
@@ -25,8 +26,8 @@ type Status struct {
 		Watch string `json:"watch"`
 	} `json:"options"`
 	Agent struct {
-		Alive    bool            `json:"alive"`
-		Troubles []agent.Trouble `json:"troubles"`
+		Alive    bool               `json:"alive"`
+		Troubles []resident.Trouble `json:"troubles"`
 	} `json:"agent"`
 	IPv6Held bool          `json:"ipv6_held"`
 	Lease    answer.Lease  `json:"lease"`

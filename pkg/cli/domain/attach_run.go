@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/host/background"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -101,7 +102,7 @@ func showNamesNow(k *kit.Kit) {
 }
 
 func attachBackground(k *kit.Kit, f *attachOptions, view *attachView) error {
-	started, err := startAgent(k.Domain)
+	started, err := agent.Start(k.Domain)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func attachBackground(k *kit.Kit, f *attachOptions, view *attachView) error {
 // attachForeground is the agent until the user ends it, then detaches.
 func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions, view *attachView) error {
 	ag, err := agent.Open(k.Domain, slog.New(kit.NewLineHandler(k.Stderr)))
-	if errors.Is(err, agent.ErrRunning) && view.Memory != nil {
+	if errors.Is(err, resident.ErrRunning) && view.Memory != nil {
 		// Another process that attached at the same time was faster.
 		running, findErr := agent.Find(k.Domain)
 		view.Agent, view.ran = &background.Started{PID: running.PID}, true

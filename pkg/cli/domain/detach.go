@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
@@ -129,7 +130,7 @@ func takeOver(k *kit.Kit, ctx context.Context, d *domain.Domain) (*agent.Agent, 
 			}
 		}
 		ag, err := agent.Open(k.Domain, log)
-		if !errors.Is(err, agent.ErrRunning) || time.Now().After(patience) {
+		if !errors.Is(err, resident.ErrRunning) || time.Now().After(patience) {
 			return ag, err
 		}
 		if !kit.Wait(ctx, kit.FollowEvery) {

@@ -19,7 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/host/background"
-	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/system/resident"
 )
 
 // smallDisk puts a disk of 1 MB in the place of the state directory. fill fills what room there is.
@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("troubles before there are any: %+v", v.Agent.Troubles)
 	}
 	const snapshot = "write snapshot"
-	var troubles []agent.Trouble
+	var troubles []resident.Trouble
 	newest, ports := "", 0
 	nstest.WaitFor(t, "the agent to say in its log and in answers that it cannot", func() bool {
 		fill() // what it has given up has left room, in which the other may have succeeded since

@@ -18,6 +18,8 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/dut"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 const long = `Measures what a device under test (a switch, a router, a network function, a virtual
@@ -114,11 +116,11 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 	flags.StringVar(&f.plot, "plot", "", "draw delays over size, and their distribution: FILE.svg, FILE.pdf or FILE.png")
 	f.wish.register(cmd)
 	f.registerRFC2544(cmd)
-	hook := kit.NewChoice(dut.HookAuto, "hook", dut.Hooks()...)
-	hook.Add(cmd, "hook", "how programs are attached")
+	hooks := kit.NewChoice(loader.HookAuto, "hook", loader.HookAuto, hook.ByTCX, hook.ByClsact)
+	hooks.Add(cmd, "hook", "how programs are attached")
 	loopback := kit.NewChoice(dut.LoopbackFirst, "when", dut.Loopbacks()...)
 	loopback.Add(cmd, "loopback", "when the loop-back is run")
-	cmd.PreRun = func(*cobra.Command, []string) { f.sweep.Hook, f.sweep.Loopback = hook.Value, loopback.Value }
+	cmd.PreRun = func(*cobra.Command, []string) { f.sweep.Hook, f.sweep.Loopback = hooks.Value, loopback.Value }
 	for _, name := range []string{"in", "out"} {
 		kit.CompleteFlag(cmd, name, completePort(k))
 	}

@@ -98,7 +98,7 @@ func newStatusView(d *node.Domain) (*statusView, error) {
 		return nil, err
 	}
 	defer control.Close()
-	left, ends := control.Left()
+	left, ends := control.Lease().Left()
 	v.Lease = leaseView{Runs: !ends || left > 0, Ends: ends, LeftNs: int64(max(left, 0))}
 	for i, n := range nodeViews(d) {
 		counters, err := d.Counters(&d.Nodes[i])
@@ -112,7 +112,11 @@ func newStatusView(d *node.Domain) (*statusView, error) {
 		return nil, err
 	}
 	p, err := agent.Find(d.Name)
+	if err != nil {
+		return nil, err
+	}
 	v.Agent.PID = p.PID
+	v.Agent.Troubles, err = p.Troubles()
 	v.Notes = append(v.Notes, v.collectorNotes()...)
 	return v, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
 
@@ -155,8 +156,8 @@ func checkStays(name string) error {
 		return nil // apply makes it anew
 	}
 	defer c.Close()
-	if c.IsDetaching() {
-		return fmt.Errorf("domain %q %w: finish with «int detach ‹domain› %s»", name, ErrDetaching, name)
+	if c.Lease().IsDetaching() {
+		return fmt.Errorf("domain %q %w: finish with «int detach ‹domain› %s»", name, system.ErrDetaching, name)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -84,7 +83,7 @@ func (d *Domain) detachAll(ctx context.Context, req DetachRequest) (*Detached, e
 		done.Ports += len(n.Ports)
 	}
 	if c, err := OpenControl(d.Name); err == nil {
-		c.stop()
+		c.Lease().Stop()
 		c.Close()
 		if req.Drain {
 			d.drain(ctx)
@@ -226,9 +225,9 @@ func (d *Domain) detachSome(ctx context.Context, next *Domain, drain bool) (*Det
 	// What bears INT now passes the ports that go, before they do.
 	if c, err := OpenControl(d.Name); err == nil {
 		defer c.Close()
-		if left, ends := c.Left(); drain && (!ends || left > 0) {
-			c.stop()
-			defer c.resume(d.Options.Lease)
+		if left, ends := c.Lease().Left(); drain && (!ends || left > 0) {
+			c.Lease().Stop()
+			defer c.Lease().Resume(d.Options.Lease)
 			d.drain(ctx)
 		}
 	}
@@ -308,9 +307,4 @@ func (d *Domain) waiting() bool {
 		}
 	}
 	return false
-}
-
-// EndProcess ends the agent: it sends what it has, and is killed after patience.
-func EndProcess(ctx context.Context, p host.Process, patience time.Duration) error {
-	return p.End(ctx, "INT agent", patience, unix.SIGTERM, unix.SIGKILL)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Names of pins: maps of the domain under their own names, maps of a node with its index behind, links
@@ -76,15 +77,6 @@ func mapped(m *ebpf.Map, bytes int) ([]byte, error) {
 	return mem, nil
 }
 
-// Special values of the lease.
-const (
-	leaseDetaching = 1              // nobody may renew it
-	leaseForever   = math.MaxUint64 // ‹lease› 0
-)
-
-// ErrDetaching says that another process takes the domain off.
-var ErrDetaching = errors.New("is being detached")
-
 // Control is what programs and user space share, of one domain. It is for many goroutines.
 type Control struct {
 	mem []byte
@@ -115,44 +107,8 @@ func newControl(m *ebpf.Map) (*Control, error) {
 // Close lets go of the memory.
 func (c *Control) Close() { _ = unix.Munmap(c.mem) }
 
-// Renew lets sources mark for so long from now; 0: for ever. ErrDetaching: nobody may.
-func (c *Control) Renew(lease time.Duration) error {
-	until := uint64(leaseForever)
-	if lease > 0 {
-		until = clock.Monotonic() + uint64(lease)
-	}
-	for {
-		was := atomic.LoadUint64(&c.at.LeaseNs)
-		if was == leaseDetaching {
-			return ErrDetaching
-		}
-		if atomic.CompareAndSwapUint64(&c.at.LeaseNs, was, until) {
-			return nil
-		}
-	}
-}
-
-// Left is how long sources mark if nobody renews the lease; below 0 if they have stopped. ends is false
-// for a lease that never ends.
-func (c *Control) Left() (left time.Duration, ends bool) {
-	until := atomic.LoadUint64(&c.at.LeaseNs)
-	if until == leaseForever {
-		return 0, false
-	}
-	return time.Duration(until - clock.Monotonic()), true
-}
-
-// IsDetaching reports whether another process takes the domain off.
-func (c *Control) IsDetaching() bool { return atomic.LoadUint64(&c.at.LeaseNs) == leaseDetaching }
-
-// stop stops sources and transits for good.
-func (c *Control) stop() { atomic.StoreUint64(&c.at.LeaseNs, leaseDetaching) }
-
-// resume undoes stop, with a new lease.
-func (c *Control) resume(lease time.Duration) {
-	atomic.StoreUint64(&c.at.LeaseNs, 0)
-	_ = c.Renew(lease)
-}
+// Lease says up to when sources mark and transits add.
+func (c *Control) Lease() system.Lease { return system.LeaseAt(&c.at.LeaseNs) }
 
 // clockStep is by how much the wall clock must have been set to count as set.
 const clockStep = time.Millisecond

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -36,7 +37,7 @@ type addresses struct {
 	known   map[uint16]ownership
 	moves   *domain.Moves
 	unsaved bool
-	once    onceLogger
+	once    resident.Logger
 	// wide6 is told when a node has an IPv6 address beyond link-local, as long as IPv6 is held.
 	wide6 chan struct{}
 }
@@ -47,8 +48,8 @@ type ownership struct {
 	addrs []netip.Addr
 }
 
-func newAddresses(name string, log *slog.Logger, t *troubles) (_ *addresses, err error) {
-	a := &addresses{known: make(map[uint16]ownership), once: onceLogger{log: log, troubles: t}, wide6: make(chan struct{}, 1)}
+func newAddresses(name string, log *slog.Logger, t *resident.Troubles) (_ *addresses, err error) {
+	a := &addresses{known: make(map[uint16]ownership), once: resident.Logger{Log: log, Troubles: t}, wide6: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -85,7 +86,7 @@ func (a *addresses) close() {
 	}
 }
 
-func (a *addresses) run(ctx context.Context, p *pulse) error {
+func (a *addresses) run(ctx context.Context, p *resident.Pulse) error {
 	quick, reload := p.Quick(), p.Second()
 	var again <-chan time.Time // nil: no node is to be looked at again
 	var nodes []topo.Changed   // these
@@ -136,7 +137,7 @@ func (a *addresses) follow() {
 		return
 	}
 	err := a.watcher.Set(specs)
-	a.once.warn("watch addresses", err)
+	a.once.Warn("watch addresses", err)
 	if err != nil {
 		return
 	}
@@ -165,7 +166,7 @@ func (a *addresses) look(changed []topo.Changed, after uint64) {
 		if errors.Is(err, topo.ErrGone) {
 			continue
 		}
-		a.once.warn("list addresses", err)
+		a.once.Warn("list addresses", err)
 		if err != nil {
 			continue
 		}
@@ -186,7 +187,7 @@ func (a *addresses) look(changed []topo.Changed, after uint64) {
 	if errors.Is(err, domain.ErrNotAttached) {
 		return
 	}
-	a.once.warn("follow addresses", err)
+	a.once.Warn("follow addresses", err)
 }
 
 // tellWide6 says that the programs for IPv6 are needed, if the node has such an address. It is there a second or two
@@ -211,7 +212,7 @@ func (a *addresses) save() {
 		return
 	}
 	err := a.moves.Save(a.handle.Domain.Name)
-	a.once.warn("keep which addresses have moved", err)
+	a.once.Warn("keep which addresses have moved", err)
 	a.unsaved = err != nil
 }
 

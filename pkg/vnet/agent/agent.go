@@ -23,12 +23,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -58,11 +58,11 @@ type Agent struct {
 	signals chan os.Signal
 	// switches learns in which nodes a process forwards packets.
 	switches *switches
-	troubles *troubles
+	troubles *resident.Troubles
 }
 
 // Open makes the calling process the agent of an attached domain and opens what
-// it needs; Run does the work. It returns ErrRunning if there is an agent
+// it needs; Run does the work. It returns resident.ErrRunning if there is an agent
 // already, domain.ErrNotAttached if there is no domain. The caller closes it.
 func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if _, err := domain.Load(name); err != nil {
@@ -74,12 +74,12 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 			a.Close()
 		}
 	}()
-	if a.troubles, err = newTroubles(); err != nil {
+	if a.troubles, err = resident.NewTroubles(); err != nil {
 		return nil, err
 	}
 	// Before the pid file names us: from then on the signal may come.
 	signal.Notify(a.signals, HandOver)
-	if a.claim, err = newClaim(name); err != nil {
+	if a.claim, err = seat(name).Claim(); err != nil {
 		return nil, err
 	}
 	if a.handle, err = openHandle(name); err != nil {
@@ -102,7 +102,7 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 func (a *Agent) Close() {
 	signal.Stop(a.signals)
 	a.closeMaps()
-	a.troubles.close()
+	a.troubles.Close()
 	if a.claim != nil {
 		a.claim.Release()
 		a.claim = nil
@@ -169,7 +169,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	defer watch.close()
 
 	group, inner := errgroup.WithContext(ctx)
-	wakes := new(pulse)
+	wakes := new(resident.Pulse)
 	group.Go(func() error { return a.await(inner) })
 	group.Go(func() error { return keeper.run(inner, wakes) })
 	group.Go(func() error { return watch.run(inner, wakes) })
@@ -180,7 +180,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return newNetworks(a.name, a.log).run(inner, wakes) })
 	group.Go(func() error { return a.switches.run(inner) })
 	group.Go(func() error { return a.follow(inner, wakes) })
-	group.Go(func() error { return wakes.run(inner) })
+	group.Go(func() error { return wakes.Run(inner) })
 	if ready != nil {
 		ready()
 	}
@@ -207,15 +207,15 @@ func (a *Agent) await(ctx context.Context) error {
 
 // Intervals of the loops.
 const (
-	pollMost  = 100 * time.Millisecond // ring, while it moves slowly; at rest quickEvery
+	pollMost  = 100 * time.Millisecond // ring, while it moves slowly; at rest resident.QuickEvery
 	pollLeast = time.Millisecond
 )
 
 // follow turns the ring into aggregates until ctx ends.
-func (a *Agent) follow(ctx context.Context, p *pulse) error {
+func (a *Agent) follow(ctx context.Context, p *resident.Pulse) error {
 	var (
 		pace          = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
-		once          = onceLogger{log: a.log, troubles: a.troubles}
+		once          = resident.Logger{Log: a.log, Troubles: a.troubles}
 		quick, second = p.Quick(), p.Second()
 		soon          = time.After(0) // nil: the next beat is soon enough
 		save          = true
@@ -223,17 +223,18 @@ func (a *Agent) follow(ctx context.Context, p *pulse) error {
 	for {
 		select {
 		case <-ctx.Done():
-			once.warn("write snapshot", a.save())
+			once.Warn("write snapshot", a.save())
 			return nil
 		case <-soon:
 		case <-quick:
 		case <-second:
 			save = true
 		}
-		once.warn("follow the ring", a.reader.Collector.Poll())
-		p.ring.Store(a.reader.Maps.Cursor())
+		once.Warn("follow the ring", a.reader.Collector.Poll())
+		cursor := a.reader.Maps.Cursor()
+		p.Moved(cursor)
 		soon = nil
-		if interval := pace.next(p.ring.Load(), time.Now()); interval < quickEvery {
+		if interval := pace.next(cursor, time.Now()); interval < resident.QuickEvery {
 			soon = time.After(interval)
 		}
 		if !save {
@@ -244,8 +245,8 @@ func (a *Agent) follow(ctx context.Context, p *pulse) error {
 		if errors.Is(err, domain.ErrNotAttached) {
 			return errEnd{Vanished}
 		}
-		once.warn("read the domain's description", err)
-		once.warn("write snapshot", a.reader.Collector.Save())
+		once.Warn("read the domain's description", err)
+		once.Warn("write snapshot", a.reader.Collector.Save())
 		a.switches.put(a.reader.Decoder.TakeForwarders())
 	}
 }
@@ -276,7 +277,7 @@ const burst = 2_000_000
 func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
 	rate, most, part := float64(burst), pollMost, 4
 	if cursor == p.last && !p.when.IsZero() {
-		most, part = quickEvery, 2
+		most, part = resident.QuickEvery, 2
 	}
 	if since := now.Sub(p.when).Seconds(); !p.when.IsZero() && since > 0 {
 		rate = max(rate, float64(cursor-p.last)/since)
@@ -284,51 +285,6 @@ func (p *pacer) next(cursor uint64, now time.Time) time.Duration {
 	p.last, p.when = cursor, now
 	seconds := float64(p.slots) / float64(part) / rate
 	return min(max(time.Duration(seconds*float64(time.Second)), pollLeast), most)
-}
-
-// onceLogger logs an error when it begins and its end, not every repetition.
-type onceLogger struct {
-	log      *slog.Logger
-	seen     map[string]string // the cause, by what was tried
-	troubles *troubles         // the same for others; nil, if not each error has an end that is told
-}
-
-// causes are the innermost errors. Around them stand names that differ each time, as those of
-// temporary files do.
-func causes(err error) string {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []string
-		for _, err := range list.Unwrap() {
-			all = append(all, causes(err))
-		}
-		return strings.Join(all, ", ")
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return causes(inner)
-	}
-	return err.Error()
-}
-
-func (o *onceLogger) warn(what string, err error) {
-	text := ""
-	if err != nil {
-		text = causes(err)
-	}
-	if o.seen[what] == text {
-		return
-	}
-	if o.seen == nil {
-		o.seen = make(map[string]string)
-	}
-	o.seen[what] = text
-	if failed := o.troubles.set(what, err); failed != nil {
-		o.log.Warn("tell others", "error", failed)
-	}
-	if err != nil {
-		o.log.Warn(what, "error", err)
-		return
-	}
-	o.log.Info(what + ": works again")
 }
 
 // openHandle opens a handle for one loop.

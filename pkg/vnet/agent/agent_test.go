@@ -3,20 +3,14 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"log/slog"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -31,7 +25,7 @@ func TestPacer(t *testing.T) {
 		rate  uint64 // positions a second
 		want  time.Duration
 	}{
-		{1 << 20, 0, quickEvery}, // at rest, and ready for a burst
+		{1 << 20, 0, resident.QuickEvery}, // at rest, and ready for a burst
 		{1 << 16, 0, 16384 * time.Microsecond},
 		{1 << 11, 0, pollLeast},
 		{1 << 20, 1, pollMost},
@@ -48,40 +42,6 @@ func TestPacer(t *testing.T) {
 		if got := p.next(1<<40+c.rate, now.Add(time.Second)); got != c.want {
 			t.Errorf("%d slots, %d a second: %v, want %v", c.slots, c.rate, got, c.want)
 		}
-	}
-}
-
-func TestOnceLogger(t *testing.T) {
-	var out bytes.Buffer
-	once := onceLogger{log: slog.New(slog.NewTextHandler(&out, nil))}
-	lines := func() int { return strings.Count(out.String(), "\n") }
-	once.warn("look", nil)
-	if lines() != 0 {
-		t.Errorf("no error, but: %s", out.String())
-	}
-	for range 3 {
-		once.warn("look", errors.New("a"))
-	}
-	if lines() != 1 {
-		t.Errorf("a repeated error: %s", out.String())
-	}
-	once.warn("look", errors.New("b"))
-	once.warn("look", nil)
-	once.warn("look", nil)
-	if lines() != 3 || !strings.Contains(out.String(), "works again") {
-		t.Errorf("another error and its end: %s", out.String())
-	}
-	// A full disk is one episode, whatever the temporary files are called.
-	for i := range 3 {
-		full := &fs.PathError{Op: "write", Path: fmt.Sprint("/run/.aggregates", i), Err: syscall.ENOSPC}
-		once.warn("save", fmt.Errorf("save: %w", errors.Join(full, errors.New("and more"))))
-	}
-	if lines() != 4 || !strings.Contains(out.String(), "/run/.aggregates0") {
-		t.Errorf("a full disk: %s", out.String())
-	}
-	// What kind an error is of is no cause.
-	if text := causes(fmt.Errorf("refresh: %w", fault.Usage.Errorf("‹hook› tcx"))); text != "‹hook› tcx" {
-		t.Errorf("wrong usage: %s", text)
 	}
 }
 

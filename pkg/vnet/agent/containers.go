@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/system"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -37,16 +39,16 @@ const (
 type containers struct {
 	name  string
 	log   *slog.Logger
-	once  onceLogger
+	once  resident.Logger
 	file  statedir.Stamp // of the description
 	watch bool           // it says so
 }
 
 func newContainers(name string, log *slog.Logger) *containers {
-	return &containers{name: name, log: log, once: onceLogger{log: log}}
+	return &containers{name: name, log: log, once: resident.Logger{Log: log}}
 }
 
-func (c *containers) run(ctx context.Context, p *pulse) error {
+func (c *containers) run(ctx context.Context, p *resident.Pulse) error {
 	second, pause := p.Second(), reconnectLeast
 	for {
 		if !c.wanted() { // the description may say so later
@@ -62,7 +64,7 @@ func (c *containers) run(ctx context.Context, p *pulse) error {
 			pause = reconnectLeast
 		}
 		if ctx.Err() == nil {
-			c.once.warn("follow containers", err)
+			c.once.Warn("follow containers", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -109,7 +111,7 @@ func (c *containers) follow(ctx context.Context) (answered bool, err error) {
 			tries = 0
 			if !answered {
 				answered = true
-				c.once.warn("follow containers", nil)
+				c.once.Warn("follow containers", nil)
 			}
 		case <-again:
 		}
@@ -129,7 +131,7 @@ func (c *containers) attach(ctx context.Context) bool {
 		return true // the loop that follows the ring notices a domain that is gone
 	}
 	if text := merge.NumbersUsedUp(d); text != "" {
-		c.once.warn("attach containers", errors.New(text))
+		c.once.Warn("attach containers", errors.New(text))
 		return true
 	}
 	found, ok := c.find(ctx, d)
@@ -156,12 +158,12 @@ func (c *containers) attachNodes(ctx context.Context, specs []topo.NodeSpec) err
 		names = append(names, s.Name)
 	}
 	switch {
-	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, datapath.ErrDetaching):
+	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, system.ErrDetaching):
 		return nil
 	case errors.Is(err, topo.ErrGone):
 		return err // ended again: what comes next is another one
 	case err != nil:
-		c.once.warn(fmt.Sprintf("attach %v", names), err)
+		c.once.Warn(fmt.Sprintf("attach %v", names), err)
 		return err
 	}
 	for _, text := range r.Warnings {
@@ -182,7 +184,7 @@ func (c *containers) find(ctx context.Context, d *domain.Domain) (found []topo.N
 		if ctx.Err() != nil {
 			return nil, true
 		}
-		c.once.warn("find "+one, err)
+		c.once.Warn("find "+one, err)
 		if err != nil {
 			ok = false
 			continue

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -63,7 +64,7 @@ func TestCountedLate(t *testing.T) {
 	own := host.OwnNetns()
 	d := &domain.Domain{Name: "late", Epoch: 7, Nodes: []domain.Node{{ID: 1, Name: "h1", Path: own.Path, Inum: own.Inum}}}
 	log := slog.New(slog.DiscardHandler)
-	w := &watch{handle: &datapath.Handle{Domain: d}, log: log, once: onceLogger{log: log}}
+	w := &watch{handle: &datapath.Handle{Domain: d}, log: log, once: resident.Logger{Log: log}}
 	if w.noteCounted(); !w.uncounted {
 		t.Fatal("it was noted where there is no directory")
 	}

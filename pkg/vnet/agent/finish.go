@@ -59,9 +59,7 @@ func (a *Agent) Finish(ctx context.Context, o FinishOptions) (*Summary, error) {
 
 // drain stops the sources and counts until nothing is under way.
 func (a *Agent) drain(ctx context.Context, o FinishOptions) error {
-	if err := a.handle.StopSources(); err != nil {
-		return err
-	}
+	a.handle.Lease().Stop()
 	if o.NoDrain || ctx.Err() != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
@@ -21,21 +22,21 @@ type ipv6 struct {
 	handle *datapath.Handle
 	wide   <-chan struct{} // a node has an address
 	log    *slog.Logger
-	once   onceLogger
+	once   resident.Logger
 }
 
-func newIPv6(name string, log *slog.Logger, t *troubles, wide <-chan struct{}) (*ipv6, error) {
+func newIPv6(name string, log *slog.Logger, t *resident.Troubles, wide <-chan struct{}) (*ipv6, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
 	}
-	return &ipv6{handle: h, wide: wide, log: log, once: onceLogger{log: log, troubles: t}}, nil
+	return &ipv6{handle: h, wide: wide, log: log, once: resident.Logger{Log: log, Troubles: t}}, nil
 }
 
 func (p *ipv6) close() { p.handle.Close() }
 
 // run ends when the programs are there: they stay.
-func (p *ipv6) run(ctx context.Context, wakes *pulse) error {
+func (p *ipv6) run(ctx context.Context, wakes *resident.Pulse) error {
 	quick := wakes.Quick()
 	var refused time.Time
 	needed := ""
@@ -47,7 +48,7 @@ func (p *ipv6) run(ctx context.Context, wakes *pulse) error {
 			needed = "a node has an IPv6 address"
 		case <-quick:
 			missed, err := p.handle.MissesIPv6()
-			p.once.warn("see whether IPv6 packets come", err)
+			p.once.Warn("see whether IPv6 packets come", err)
 			if missed {
 				needed = "an IPv6 packet has come"
 			}
@@ -56,7 +57,7 @@ func (p *ipv6) run(ctx context.Context, wakes *pulse) error {
 			continue
 		}
 		err := p.handle.LoadIPv6()
-		p.once.warn("measure IPv6", err)
+		p.once.Warn("measure IPv6", err)
 		if err != nil {
 			refused = time.Now()
 			continue

@@ -8,22 +8,24 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/system"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 )
 
 // keeper renews the lease and removes keys whose packets have expired.
 type keeper struct {
 	handle *datapath.Handle
-	log    onceLogger
+	log    resident.Logger
 }
 
 // newKeeper renews the lease at once: an agent that takes over may be late.
-func newKeeper(name string, log *slog.Logger, t *troubles) (*keeper, error) {
+func newKeeper(name string, log *slog.Logger, t *resident.Troubles) (*keeper, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{handle: h, log: onceLogger{log: log, troubles: t}}
+	k := &keeper{handle: h, log: resident.Logger{Log: log, Troubles: t}}
 	if err := k.renew(); err != nil {
 		h.Close()
 		return nil, err
@@ -36,14 +38,14 @@ func (k *keeper) close() { k.handle.Close() }
 // renew gives the sources a new lease. A domain that is being detached gets
 // none: that is no error here, its detaching ends the agent.
 func (k *keeper) renew() error {
-	if err := k.handle.Renew(); err != nil && !errors.Is(err, datapath.ErrDetaching) {
+	if err := k.handle.Renew(); err != nil && !errors.Is(err, system.ErrDetaching) {
 		return err
 	}
 	return nil
 }
 
-func (k *keeper) run(ctx context.Context, p *pulse) error {
-	quick, rest, left := p.Quick(), rest{pulse: p}, 0
+func (k *keeper) run(ctx context.Context, p *resident.Pulse) error {
+	quick, rest, left := p.Quick(), resident.Rest{Pulse: p}, 0
 	var swept time.Time
 	var lease <-chan time.Time // nil, if the lease never ends
 	if every := k.handle.RenewEvery(); every > 0 {
@@ -56,15 +58,15 @@ func (k *keeper) run(ctx context.Context, p *pulse) error {
 		case <-ctx.Done():
 			return nil
 		case <-lease:
-			k.log.warn("renew the lease", k.renew())
+			k.log.Warn("renew the lease", k.renew())
 		case <-quick:
-			if now := time.Now(); !rest.isDue(now) && (left == 0 || now.Sub(swept) < secondEvery) {
+			if now := time.Now(); !rest.IsDue(now) && (left == 0 || now.Sub(swept) < resident.SecondEvery) {
 				continue
 			}
 			swept = time.Now()
 			var err error
 			_, left, err = k.handle.SweepKeys()
-			k.log.warn("sweep keys", err)
+			k.log.Warn("sweep keys", err)
 		}
 	}
 }

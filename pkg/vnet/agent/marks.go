@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/system"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -35,15 +37,15 @@ type marks struct {
 	watched []topo.NodeSpec
 	told    map[rules.Conflict]bool
 	log     *slog.Logger
-	once    onceLogger
+	once    resident.Logger
 
 	mu   sync.Mutex
 	uses map[string]rules.Conflict // to settle, one a node
 	more chan struct{}             // there are some
 }
 
-func newMarks(name string, log *slog.Logger, t *troubles) (_ *marks, err error) {
-	m := &marks{log: log, once: onceLogger{log: log, troubles: t}, told: make(map[rules.Conflict]bool),
+func newMarks(name string, log *slog.Logger, t *resident.Troubles) (_ *marks, err error) {
+	m := &marks{log: log, once: resident.Logger{Log: log, Troubles: t}, told: make(map[rules.Conflict]bool),
 		uses: make(map[string]rules.Conflict), more: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
@@ -64,7 +66,7 @@ func newMarks(name string, log *slog.Logger, t *troubles) (_ *marks, err error) 
 	m.follow(context.Background())
 	m.settle(context.Background())
 	if m.handle.CanGiveMarksUp() {
-		m.once.warn("carry the mark again", m.handle.ResumeMarks())
+		m.once.Warn("carry the mark again", m.handle.ResumeMarks())
 	}
 	return m, nil
 }
@@ -80,11 +82,11 @@ func (m *marks) close() {
 	}
 }
 
-func (m *marks) run(ctx context.Context, p *pulse) error {
+func (m *marks) run(ctx context.Context, p *resident.Pulse) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	wait.Go(func() { m.stop(ctx, p) })
-	quick, second, rest := p.Quick(), p.Second(), rest{pulse: p}
+	quick, second, rest := p.Quick(), p.Second(), resident.Rest{Pulse: p}
 	var silent, full time.Time // not before
 	lost := false
 	for {
@@ -103,7 +105,7 @@ func (m *marks) run(ctx context.Context, p *pulse) error {
 		case <-quick:
 			// The kernel announces no rules of these kinds.
 			begin := time.Now()
-			if begin.Before(silent) || !rest.isDue(begin) {
+			if begin.Before(silent) || !rest.IsDue(begin) {
 				continue
 			}
 			m.found(rules.FindQuiet(ctx, m.handle.MarkNodes(), m.mask))
@@ -119,7 +121,7 @@ func (m *marks) run(ctx context.Context, p *pulse) error {
 }
 
 // stop stops nodes as the kernel tells of their rules.
-func (m *marks) stop(ctx context.Context, p *pulse) {
+func (m *marks) stop(ctx context.Context, p *resident.Pulse) {
 	reload := p.Second()
 	for {
 		select {
@@ -173,7 +175,7 @@ func (m *marks) follow(ctx context.Context) {
 		return
 	}
 	err := m.watcher.Set(specs)
-	m.once.warn("watch users of the mark", err)
+	m.once.Warn("watch users of the mark", err)
 	if err != nil {
 		return
 	}
@@ -197,7 +199,7 @@ func (m *marks) settle(ctx context.Context) {
 	clear(m.uses)
 	m.mu.Unlock()
 	if uses = m.handle.Collisions(uses); len(uses) == 0 {
-		m.once.warn("give the mark up", nil) // what could not be settled has gone
+		m.once.Warn("give the mark up", nil) // what could not be settled has gone
 		return
 	}
 	if !m.handle.CanGiveMarksUp() {
@@ -211,10 +213,10 @@ func (m *marks) settle(ctx context.Context) {
 		return
 	}
 	given, err := m.handle.SettleMarks(ctx, uses)
-	if errors.Is(err, domain.ErrNotAttached) || errors.Is(err, datapath.ErrDetaching) {
+	if errors.Is(err, domain.ErrNotAttached) || errors.Is(err, system.ErrDetaching) {
 		return
 	}
-	m.once.warn("give the mark up", err)
+	m.once.Warn("give the mark up", err)
 	if err != nil {
 		m.keep(uses)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -126,9 +127,9 @@ func followMarks(t *testing.T, specs []topo.NodeSpec) (name string, end func()) 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done, wakes := make(chan error, 1), new(pulse)
+	done, wakes := make(chan error, 1), new(resident.Pulse)
 	go func() { done <- m.run(ctx, wakes) }()
-	go func() { _ = wakes.run(ctx) }()
+	go func() { _ = wakes.Run(ctx) }()
 	return name, func() {
 		cancel()
 		if err := <-done; err != nil {

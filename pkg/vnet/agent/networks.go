@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
@@ -20,16 +21,16 @@ import (
 type networks struct {
 	name string
 	log  *slog.Logger
-	once onceLogger
+	once resident.Logger
 	file statedir.Stamp    // of the description that was looked at
 	seen map[uint16]string // bridges that were asked about, by port
 }
 
 func newNetworks(name string, log *slog.Logger) *networks {
-	return &networks{name: name, log: log, once: onceLogger{log: log}}
+	return &networks{name: name, log: log, once: resident.Logger{Log: log}}
 }
 
-func (n *networks) run(ctx context.Context, p *pulse) error {
+func (n *networks) run(ctx context.Context, p *resident.Pulse) error {
 	second := p.Second()
 	for {
 		select {
@@ -70,7 +71,7 @@ func (n *networks) look(ctx context.Context) {
 	if errors.Is(err, domain.ErrNotAttached) {
 		return
 	}
-	n.once.warn("note the names of networks", err)
+	n.once.Warn("note the names of networks", err)
 	if changed {
 		n.log.Info("bridges are networks of Docker", "networks", slices.Sorted(maps.Values(names)))
 	}

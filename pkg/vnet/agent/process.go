@@ -4,14 +4,13 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/host/background"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -20,42 +19,25 @@ import (
 const HandOver = unix.SIGUSR2
 
 // Process is a domain's agent. The zero value stands for none.
-type Process struct{ host.Process }
+type Process struct{ resident.Process }
 
-// Find returns the agent of the domain: host.FindClaim. None is the zero Process.
+func seat(name string) resident.Seat {
+	return resident.Seat{Dir: domain.Dir(name), Agent: fmt.Sprintf("the agent of domain %q", name)}
+}
+
+// Find returns the agent of the domain. None is the zero Process.
 func Find(name string) (Process, error) {
-	if err := statedir.CheckInRoot(domain.Dir(name)); err != nil {
-		return Process{}, err
-	}
-	p, err := host.FindClaim(domain.File(name, lockFile), domain.File(name, pidFile))
-	if err != nil {
-		return Process{}, fmt.Errorf("agent of domain %q: %w", name, err)
-	}
-	return Process{p}, nil
+	p, err := seat(name).Find()
+	return Process{p}, err
+}
+
+// Start starts the domain's agent in the background and waits until it works.
+func Start(name string) (background.Started, error) {
+	return seat(name).Start("agent", background.Domain, name)
 }
 
 // Stop asks the process to hand over and waits for its end; after patience it
 // is killed, which harms neither traffic nor what the ring holds.
 func (p Process) Stop(ctx context.Context, patience time.Duration) error {
 	return p.End(ctx, "agent", patience, HandOver, unix.SIGKILL)
-}
-
-// ErrRunning says that the domain has a living agent.
-var ErrRunning = errors.New("the domain's agent is running")
-
-// The agent of a domain holds the lock of the one file and is named by the other, in the state
-// directory.
-const (
-	lockFile = "agent.lock"
-	pidFile  = "agent.pid"
-)
-
-// newClaim makes the calling process the domain's agent. It returns ErrRunning if another process
-// is. The domain's state directory must exist.
-func newClaim(name string) (*host.Claim, error) {
-	c, err := host.NewClaim("agent", domain.File(name, lockFile), domain.File(name, pidFile))
-	if errors.Is(err, statedir.ErrLocked) {
-		return nil, ErrRunning
-	}
-	return c, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -25,14 +26,14 @@ const switchEvery = 10 * time.Second
 type switches struct {
 	name string
 	log  *slog.Logger
-	once onceLogger
+	once resident.Logger
 	// nodes are those where packets were forwarded so.
 	nodes  chan []uint16
 	looked map[uint16]time.Time
 }
 
 func newSwitches(name string, log *slog.Logger) *switches {
-	return &switches{name: name, log: log, once: onceLogger{log: log}, nodes: make(chan []uint16, 1), looked: make(map[uint16]time.Time)}
+	return &switches{name: name, log: log, once: resident.Logger{Log: log}, nodes: make(chan []uint16, 1), looked: make(map[uint16]time.Time)}
 }
 
 // put hands nodes over, and does not wait: if there is no room, more packets will say the same.
@@ -96,7 +97,7 @@ func (s *switches) settle(n *domain.Node, readers []topo.Reader, forwards bool) 
 	if errors.Is(err, domain.ErrNotAttached) {
 		return
 	}
-	s.once.warn("note who forwards packets", err)
+	s.once.Warn("note who forwards packets", err)
 	switch {
 	case !changed:
 	case r.Name == "":

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/system"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -29,10 +31,10 @@ type watch struct {
 	// uncounted: what nodes had counted could not be noted. It is tried again.
 	uncounted bool
 	log       *slog.Logger
-	once      onceLogger
+	once      resident.Logger
 }
 
-func newWatch(name string, log *slog.Logger, t *troubles) (*watch, error) {
+func newWatch(name string, log *slog.Logger, t *resident.Troubles) (*watch, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func newWatch(name string, log *slog.Logger, t *troubles) (*watch, error) {
 		h.Close()
 		return nil, err
 	}
-	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: onceLogger{log: log, troubles: t}}
+	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: resident.Logger{Log: log, Troubles: t}}
 	if err := w.watchNodes(); err != nil {
 		w.close()
 		return nil, err
@@ -85,7 +87,7 @@ func (w *watch) watchNodes() error {
 func (w *watch) noteCounted() {
 	err := noteCounted(w.handle.Domain, w.uncounted, w.log)
 	w.uncounted = err != nil
-	w.once.warn("note what nodes have counted", err)
+	w.once.Warn("note what nodes have counted", err)
 }
 
 // hasTunnels says whether roles depend on routes.
@@ -98,8 +100,8 @@ func (w *watch) empty() bool {
 	return len(w.handle.Domain.Chosen()) == 0
 }
 
-func (w *watch) run(ctx context.Context, p *pulse) error {
-	quick, second, rest := p.Quick(), p.Second(), rest{pulse: p}
+func (w *watch) run(ctx context.Context, p *resident.Pulse) error {
+	quick, second, rest := p.Quick(), p.Second(), resident.Rest{Pulse: p}
 	for {
 		select {
 		case <-ctx.Done():
@@ -111,8 +113,8 @@ func (w *watch) run(ctx context.Context, p *pulse) error {
 			if !w.again && w.handle.Changed() {
 				w.refresh(ctx)
 			}
-			if rest.isDue(time.Now()) {
-				w.once.warn("follow memberships of groups", w.handle.SyncGroups())
+			if rest.IsDue(time.Now()) {
+				w.once.Warn("follow memberships of groups", w.handle.SyncGroups())
 			}
 		case <-second:
 			// Nodes that another process added are to be watched as well. The
@@ -120,7 +122,7 @@ func (w *watch) run(ctx context.Context, p *pulse) error {
 			if err := w.handle.ReloadChanged(); err != nil {
 				continue
 			}
-			w.once.warn("watch nodes", w.watchNodes())
+			w.once.Warn("watch nodes", w.watchNodes())
 			for _, text := range w.handle.FollowRedirects() {
 				w.log.Warn(text)
 			}
@@ -136,14 +138,14 @@ func (w *watch) refresh(ctx context.Context) {
 	changes, err := w.handle.Refresh(ctx)
 	w.again = err != nil
 	switch {
-	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, datapath.ErrDetaching):
+	case ctx.Err() != nil, errors.Is(err, domain.ErrNotAttached), errors.Is(err, system.ErrDetaching):
 		return
 	case err != nil:
-		w.once.warn("follow the topology", err)
+		w.once.Warn("follow the topology", err)
 		return
 	}
-	w.once.warn("follow the topology", nil)
-	w.once.warn("watch nodes", w.watchNodes())
+	w.once.Warn("follow the topology", nil)
+	w.once.Warn("watch nodes", w.watchNodes())
 	if changes.Empty() {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -65,9 +66,9 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done, wakes := make(chan error, 1), new(pulse)
+	done, wakes := make(chan error, 1), new(resident.Pulse)
 	go func() { done <- w.run(ctx, wakes) }()
-	go func() { _ = wakes.run(ctx) }()
+	go func() { _ = wakes.Run(ctx) }()
 	nstest.Cleanup(t, func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -75,7 +76,7 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 		}
 		w.close()
 	})
-	time.Sleep(2 * secondEvery) // what attaching causes has been told
+	time.Sleep(2 * resident.SecondEvery) // what attaching causes has been told
 	return name, said
 }
 
@@ -157,7 +158,7 @@ func TestWatchRoutes(t *testing.T) {
 		n.Up(node, "vx")
 	}
 	role("a tunnel that came", domain.Internal)
-	time.Sleep(2 * secondEvery) // all that this causes has been told
+	time.Sleep(2 * resident.SecondEvery) // all that this causes has been told
 	for _, change := range [][]string{
 		{"a", "route", "add", "10.0.1.2/32", "via", "10.0.2.2"},
 		{"b", "rule", "add", "to", "10.0.1.1", "table", "7"},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -89,7 +88,7 @@ func Plan(ctx context.Context, req AttachRequest) (*AttachResult, error) {
 // the sources of a new domain their first lease. It does all or nothing: on an
 // error everything is as it was.
 //
-// Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, ErrDetaching,
+// Errors: fault.Usage, fault.Unsupported, fault.NotLoaded, system.ErrDetaching,
 // topo.ErrGone; with Extend domain.ErrNotAttached.
 func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error) {
 	if err := statedir.CheckDomain(req.Domain); err != nil {
@@ -156,7 +155,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 			h.Close()
 			return nil, fmt.Errorf("%w (finish with: «detach ‹domain› %s»)", err, p.change.Old.Name)
 		}
-		if atomic.LoadUint64(h.lease()) == leaseNone {
+		if h.Lease().IsNone() {
 			h.Close()
 			return nil, halfAttached(p.change.Old.Name, "attaching it was interrupted")
 		}

@@ -14,8 +14,3 @@
 // ports between attached nodes become internal, and only then are sources opened.
 // Taking away goes the other way round, with time for packets under way to leave.
 package datapath
-
-import "errors"
-
-// ErrDetaching says that the domain is being detached: no lease is given.
-var ErrDetaching = errors.New("domain is being detached")

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
@@ -243,7 +244,7 @@ func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inF
 		return 0, err
 	}
 	defer h.Close()
-	_ = h.StopSources() // it writes to mapped memory
+	h.Lease().Stop()
 	if req.NoDrain {
 		return h.InFlight()
 	}
@@ -253,7 +254,7 @@ func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inF
 // stopUndescribed stops the sources of a domain of which only the pins are known.
 func stopUndescribed(name string) {
 	if control, err := pins.OpenMap(name, bpfobj.TcMapControl); err == nil {
-		_ = control.Put(uint32(0), &bpfobj.TcRdrControl{LeaseNs: leaseDetaching})
+		_ = control.Put(uint32(0), &bpfobj.TcRdrControl{LeaseNs: system.StopAt})
 		control.Close()
 	}
 }

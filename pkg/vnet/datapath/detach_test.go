@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -91,7 +92,7 @@ func TestDetachOrder(t *testing.T) {
 			if looks++; looks == 2 {
 				putSlot(t, h, slotState{pos: domain.MinSlots + 1, segs: 1, state: bpfobj.TcRdrStateRDR_ST_DONE})
 			}
-			if err := h.Renew(); !errors.Is(err, ErrDetaching) {
+			if err := h.Renew(); !errors.Is(err, system.ErrDetaching) {
 				t.Errorf("lease while draining: %v", err)
 			}
 			wantAttached(t, l, h.Domain, "b", "e0")

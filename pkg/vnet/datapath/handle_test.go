@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -39,34 +40,32 @@ func TestLease(t *testing.T) {
 	if every := h.RenewEvery(); every != time.Second {
 		t.Errorf("renew every %v", every)
 	}
-	*h.lease() = clock.Monotonic() - uint64(time.Second) // it ran out
-	if left, ends, err := h.LeaseLeft(); left > -time.Second || !ends || err != nil {
-		t.Errorf("lease that ran out: %v, %v, %v", left, ends, err)
+	h.controlPage().LeaseNs = clock.Monotonic() - uint64(time.Second) // it ran out
+	if left, ends := h.Lease().Left(); left > -time.Second || !ends {
+		t.Errorf("lease that ran out: %v, %v", left, ends)
 	}
 	cursor := controlCursor(t, h)
 	renewed := time.Now()
 	if err := h.Renew(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _, _ := h.LeaseLeft(); left < 3*time.Second-time.Since(renewed) || left > 3*time.Second {
+	if left, _ := h.Lease().Left(); left < 3*time.Second-time.Since(renewed) || left > 3*time.Second {
 		t.Errorf("lease after renewal: %v", left)
 	}
 	if controlCursor(t, h) != cursor {
 		t.Error("renewing the lease moved the cursor")
 	}
-	if err := h.StopSources(); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Renew(); !errors.Is(err, ErrDetaching) {
+	h.Lease().Stop()
+	if err := h.Renew(); !errors.Is(err, system.ErrDetaching) {
 		t.Errorf("Renew while detaching: %v", err)
 	}
-	if left, ends, _ := h.LeaseLeft(); left > 0 || !ends {
+	if left, ends := h.Lease().Left(); left > 0 || !ends {
 		t.Errorf("lease while detaching: %v, %v", left, ends)
 	}
-	if _, err := Attach(t.Context(), AttachRequest{Domain: l.domain, Nodes: l.specs("a")}); !errors.Is(err, ErrDetaching) {
+	if _, err := Attach(t.Context(), AttachRequest{Domain: l.domain, Nodes: l.specs("a")}); !errors.Is(err, system.ErrDetaching) {
 		t.Errorf("Attach while detaching: %v", err)
 	}
-	if _, err := h.Refresh(t.Context()); !errors.Is(err, ErrDetaching) {
+	if _, err := h.Refresh(t.Context()); !errors.Is(err, system.ErrDetaching) {
 		t.Errorf("Refresh while detaching: %v", err)
 	}
 }
@@ -85,14 +84,14 @@ func TestLeaseThatNeverEnds(t *testing.T) {
 	l.opts.Lease = 0
 	l.attach("a")
 	h := l.open()
-	if _, ends, err := h.LeaseLeft(); ends || err != nil {
-		t.Errorf("LeaseLeft: %v, %v", ends, err)
+	if _, ends := h.Lease().Left(); ends {
+		t.Error("a lease that never ends ends")
 	}
 	if h.RenewEvery() != 0 {
 		t.Errorf("renew every %v", h.RenewEvery())
 	}
-	if *h.lease() != math.MaxUint64 {
-		t.Errorf("lease %d", *h.lease())
+	if h.controlPage().LeaseNs != math.MaxUint64 {
+		t.Errorf("lease %d", h.controlPage().LeaseNs)
 	}
 }
 

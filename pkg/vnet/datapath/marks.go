@@ -78,7 +78,7 @@ type MarkGivenUp struct {
 // SettleMarks decides what the nodes of these rules carry instead of the mark, and writes it
 // into the description. The handle then has the new one.
 //
-// Errors: domain.ErrNotAttached, ErrDetaching.
+// Errors: domain.ErrNotAttached, system.ErrDetaching.
 func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]MarkGivenUp, error) {
 	if err := h.StopMarks(uses); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func (c *Changes) Empty() bool {
 // a warning, and tried again next time. Until it is closed the handle holds what
 // tells that redirected packets were delivered; see ReleaseGone.
 //
-// Errors: domain.ErrNotAttached, ErrDetaching.
+// Errors: domain.ErrNotAttached, system.ErrDetaching.
 func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
 	unlock, err := h.lockAndReload()
 	if err != nil {

@@ -220,7 +220,7 @@ func TestInterruptedAttach(t *testing.T) {
 	l := newChain(t, program.HookTCX)
 	l.attach(chain...)
 	h := l.open()
-	*h.lease() = leaseNone
+	h.controlPage().LeaseNs = 0 // nobody has renewed it
 	if _, err := Attach(t.Context(), l.request("a")); err == nil || !strings.Contains(err.Error(), "«detach ‹domain›") {
 		t.Errorf("Attach to a domain that was never finished: %v", err)
 	}

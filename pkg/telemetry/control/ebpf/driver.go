@@ -284,7 +284,7 @@ func (c *conn) load(ctx context.Context) (*node.Domain, error) {
 		return d, nil
 	}
 	defer control.Close()
-	if !control.IsDetaching() {
+	if !control.Lease().IsDetaching() {
 		return d, nil
 	}
 	return nil, c.detach(ctx, d)

@@ -21,43 +21,29 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
 
-// ErrRunning says that the domain has a living agent.
-var ErrRunning = errors.New("the domain's INT agent is running")
-
-const (
-	lockFile = "agent.lock"
-	pidFile  = "agent.pid"
-)
+func seat(name string) resident.Seat {
+	return resident.Seat{Dir: node.Dir(name), Agent: fmt.Sprintf("the INT agent of domain %q", name)}
+}
 
 // Find returns the agent of a domain. None is the zero Process.
-func Find(name string) (host.Process, error) {
-	if err := statedir.CheckInRoot(node.Dir(name)); err != nil {
-		return host.Process{}, err
-	}
-	return host.FindClaim(node.File(name, lockFile), node.File(name, pidFile))
-}
+func Find(name string) (resident.Process, error) { return seat(name).Find() }
 
 // Ensure starts an agent in the background if there is none.
 func Ensure(name string) (background.Started, error) {
-	find := func() (host.Process, error) { return Find(name) }
-	running, err := find()
-	if err != nil {
-		return background.Started{}, err
-	}
-	if running.PID != 0 {
-		return background.Started{PID: running.PID}, nil
-	}
-	return background.Start(node.File(name, "agent.log"), find, "int", "agent", background.Domain, name)
+	return seat(name).Ensure("int", "agent", background.Domain, name)
 }
 
 // endTime is how long an agent may take to send what it has.
@@ -69,7 +55,7 @@ func End(ctx context.Context, name string) error {
 	if err != nil || p.PID == 0 {
 		return err
 	}
-	return node.EndProcess(ctx, p, endTime)
+	return p.End(ctx, "INT agent", endTime, unix.SIGTERM, unix.SIGKILL)
 }
 
 const (
@@ -89,21 +75,23 @@ type Agent struct {
 	ring    *ebpf.Map
 	hold    *os.File       // the directory of pins
 	file    statedir.Stamp // of the description
-	written []byte         // its state, as others can read it
 
-	mu       sync.Mutex // of what follows
-	domain   *node.Domain
-	reports  *assembler
-	sender   *send.Sender
-	before   send.Counts // of senders that were closed
-	since    time.Time
-	lost     uint64 // reports without a socket
-	troubles map[string]Trouble
+	troubles *resident.Troubles
+	written  []byte // its state, as others can read it
+
+	mu      sync.Mutex // of what follows
+	domain  *node.Domain
+	reports *assembler
+	sender  *send.Sender
+	before  send.Counts // of senders that were closed
+	since   time.Time
+	lost    uint64 // reports without a socket
+	once    resident.Logger
 }
 
-// Open makes the calling process the agent of a domain. ErrRunning: there is one. The caller closes it.
+// Open makes the calling process the agent of a domain. resident.ErrRunning: there is one. The caller closes it.
 func Open(name string, log *slog.Logger) (_ *Agent, err error) {
-	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), since: time.Now(), troubles: make(map[string]Trouble)}
+	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), since: time.Now()}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -112,18 +100,18 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if _, err := node.Load(name); err != nil {
 		return nil, err
 	}
-	a.claim, err = host.NewClaim("INT agent", node.File(name, lockFile), node.File(name, pidFile))
-	if errors.Is(err, statedir.ErrLocked) {
-		return nil, ErrRunning
+	if a.troubles, err = resident.NewTroubles(); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	a.once = resident.Logger{Log: log, Troubles: a.troubles}
+	if a.claim, err = seat(name).Claim(); err != nil {
 		return nil, err
 	}
 	if a.hold, err = node.Kept(name).Hold(); err != nil {
 		return nil, err
 	}
 	// Whoever attached may have been killed before all was there.
-	if _, warnings, err := node.Refresh(name); err != nil && !errors.Is(err, node.ErrDetaching) {
+	if _, warnings, err := node.Refresh(name); err != nil && !errors.Is(err, system.ErrDetaching) {
 		return nil, err
 	} else if len(warnings) > 0 {
 		log.Warn("attach", "warnings", warnings)
@@ -158,6 +146,7 @@ func (a *Agent) Close() {
 		a.sender.Close()
 	}
 	a.watcher.Close()
+	a.troubles.Close()
 	if a.hold != nil {
 		a.hold.Close()
 	}
@@ -169,7 +158,7 @@ func (a *Agent) Close() {
 // Run works until ctx ends, or the domain is gone. ready is called once everything runs. What is in the
 // ring when ctx ends is still sent.
 func (a *Agent) Run(ctx context.Context, ready func()) error {
-	if err := a.renew(); err != nil && !errors.Is(err, node.ErrDetaching) {
+	if err := a.renew(); err != nil && !errors.Is(err, system.ErrDetaching) {
 		return err
 	}
 	if err := a.saveState(); err != nil {
@@ -193,16 +182,15 @@ func (a *Agent) renew() error {
 	wall := a.control.SetWall()
 	a.reports.wall = wall
 	a.mu.Unlock()
-	return a.control.Renew(lease)
+	return a.control.Lease().Renew(lease)
 }
 
 // every is how often the lease is renewed.
 func (a *Agent) every() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	const perLease = 3
 	if lease := a.domain.Options.Lease; lease > 0 {
-		return min(lookEvery, lease/perLease)
+		return min(lookEvery, lease/system.RenewsPerLife)
 	}
 	return lookEvery
 }
@@ -252,7 +240,7 @@ func (a *Agent) look() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.sender == nil {
-		a.noteLocked("send reports", a.dial())
+		a.once.Warn("send reports", a.dial())
 	}
 	return nil
 }
@@ -263,7 +251,7 @@ func (a *Agent) refresh() error {
 	for _, text := range warnings {
 		a.log.Warn(text)
 	}
-	if errors.Is(err, node.ErrDetaching) || errors.Is(err, node.ErrNotAttached) {
+	if errors.Is(err, system.ErrDetaching) || errors.Is(err, node.ErrNotAttached) {
 		return nil
 	}
 	if d != nil {
@@ -297,7 +285,7 @@ func (a *Agent) reload() error {
 	}
 	if a.sender == nil {
 		// Its failure is no reason not to renew the lease: it is tried again, and told.
-		a.noteLocked("send reports", a.dial())
+		a.once.Warn("send reports", a.dial())
 	}
 	return nil
 }
@@ -388,7 +376,7 @@ func (a *Agent) drain(record *ringbuf.Record, wait time.Duration) (n int, err er
 		a.mu.Lock()
 		err = a.reports.add(record.RawSample, time.Now())
 		if err != nil {
-			a.noteLocked("make a report", err)
+			a.once.Warn("make a report", err)
 		}
 		a.mu.Unlock()
 	}

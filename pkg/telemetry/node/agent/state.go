@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
 
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
@@ -29,14 +29,8 @@ type State struct {
 	send.Counts
 	Unsent      uint64    `json:"unsent"` // datagrams for which there was no socket
 	LastRefused time.Time `json:"last_refused,omitzero"`
-	Troubles    []Trouble `json:"troubles,omitempty"`
-}
-
-// Trouble is something that an agent fails to do again and again.
-type Trouble struct {
-	What  string    `json:"what"` // as in "cannot send reports"
-	Error string    `json:"error"`
-	Since time.Time `json:"since"`
+	// Troubles are what the agent's process says (resident.Process), and in no file.
+	Troubles []resident.Trouble `json:"troubles,omitempty"`
 }
 
 const stateFile = "agent.json"
@@ -67,10 +61,6 @@ func (a *Agent) state() State {
 	if s.Counts.LastRefused > 0 {
 		s.LastRefused = time.Unix(0, s.Counts.LastRefused).UTC()
 	}
-	for _, t := range a.troubles {
-		s.Troubles = append(s.Troubles, t)
-	}
-	slices.SortFunc(s.Troubles, func(x, y Trouble) int { return x.Since.Compare(y.Since) })
 	return s
 }
 
@@ -93,21 +83,5 @@ func (a *Agent) saveState() error {
 func (a *Agent) note(what string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.noteLocked(what, err)
-}
-
-func (a *Agent) noteLocked(what string, err error) {
-	was, known := a.troubles[what]
-	switch {
-	case err == nil && known:
-		delete(a.troubles, what)
-		a.log.Info("it works again: " + what)
-	case err == nil:
-	case !known:
-		a.troubles[what] = Trouble{what, err.Error(), time.Now().UTC()}
-		a.log.Warn("cannot "+what, "error", err)
-	default:
-		was.Error = err.Error()
-		a.troubles[what] = was
-	}
+	a.once.Warn(what, err)
 }

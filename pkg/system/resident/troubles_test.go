@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package resident
 
 import (
 	"errors"
@@ -21,11 +21,11 @@ func TestTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := Process{of}
-	tr, err := newTroubles()
+	tr, err := NewTroubles()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tr.close()
+	defer tr.Close()
 	want := func(texts ...string) {
 		t.Helper()
 		list, err := self.Troubles()

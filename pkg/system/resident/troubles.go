@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package resident
 
 import (
 	"bytes"
@@ -39,19 +39,21 @@ const (
 	troublesBytes = maxTroubles * 2048 // of the file
 )
 
-// troubles is what the loops of one agent fail to do. nil keeps nothing.
-type troubles struct {
+// Troubles is what the loops of one agent fail to do, for others to read (Process.Troubles). nil keeps nothing. Its
+// methods may be called from any goroutine.
+type Troubles struct {
 	mu   sync.Mutex
 	list []Trouble
 	file *os.File
 }
 
-func newTroubles() (*troubles, error) {
+// NewTroubles makes an empty one. The caller closes it.
+func NewTroubles() (*Troubles, error) {
 	fd, err := unix.MemfdCreate(troublesName, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("make memory for the agent's troubles: %w", err)
 	}
-	t := &troubles{file: os.NewFile(uintptr(fd), troublesName)}
+	t := &Troubles{file: os.NewFile(uintptr(fd), troublesName)}
 	if err := t.write(); err != nil {
 		t.file.Close()
 		return nil, err
@@ -59,14 +61,15 @@ func newTroubles() (*troubles, error) {
 	return t, nil
 }
 
-func (t *troubles) close() {
+// Close ends it: nothing that is out of date remains.
+func (t *Troubles) Close() {
 	if t != nil {
 		t.file.Close()
 	}
 }
 
 // set notes what became of something that a loop does; err is nil if it has worked.
-func (t *troubles) set(what string, err error) error {
+func (t *Troubles) set(what string, err error) error {
 	if t == nil {
 		return nil
 	}
@@ -94,7 +97,7 @@ func (t *troubles) set(what string, err error) error {
 
 // write writes all of it at once, always as many bytes: who reads meanwhile finds no end of
 // something else.
-func (t *troubles) write() error {
+func (t *Troubles) write() error {
 	b, err := json.Marshal(t.list)
 	if err != nil {
 		return fmt.Errorf("note the agent's troubles: %w", err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package resident
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 
 // TestPulse: loops that are busy miss beats, and hold nobody up.
 func TestPulse(t *testing.T) {
-	p := new(pulse)
+	p := new(Pulse)
 	busy, second := p.Quick(), p.Second()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.run(ctx) }()
+	go func() { done <- p.Run(ctx) }()
 	quick := p.Quick() // while it runs
 	for range 2 {
 		<-quick
@@ -42,8 +42,8 @@ func TestPulse(t *testing.T) {
 // TestRest: what matters only while packets pass is looked at at once when they begin to, each second while they go
 // on, and seldom while there are none.
 func TestRest(t *testing.T) {
-	p := new(pulse)
-	r := rest{pulse: p}
+	p := new(Pulse)
+	r := Rest{Pulse: p}
 	now := time.Unix(1000, 0)
 	for i, c := range []struct {
 		after time.Duration
@@ -51,23 +51,23 @@ func TestRest(t *testing.T) {
 		due   bool
 	}{
 		{0, false, true}, // the first look
-		{quickEvery, false, false},
-		{quickEvery, true, true}, // it begins
-		{quickEvery, true, false},
-		{secondEvery, true, true}, // it goes on
-		{quickEvery, true, false},
-		{secondEvery, false, true}, // it has moved since the last look
-		{secondEvery, false, false},
-		{secondEvery, false, true}, // it rests
-		{secondEvery, false, false},
-		{secondEvery, false, true},
-		{quickEvery, true, true},
+		{QuickEvery, false, false},
+		{QuickEvery, true, true}, // it begins
+		{QuickEvery, true, false},
+		{SecondEvery, true, true}, // it goes on
+		{QuickEvery, true, false},
+		{SecondEvery, false, true}, // it has moved since the last look
+		{SecondEvery, false, false},
+		{SecondEvery, false, true}, // it rests
+		{SecondEvery, false, false},
+		{SecondEvery, false, true},
+		{QuickEvery, true, true},
 	} {
 		now = now.Add(c.after)
 		if c.moved {
-			p.ring.Add(1)
+			p.moved.Add(1)
 		}
-		if due := r.isDue(now); due != c.due {
+		if due := r.IsDue(now); due != c.due {
 			t.Errorf("%d: due is %v, want %v", i, due, c.due)
 		}
 	}
