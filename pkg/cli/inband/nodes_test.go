@@ -3,6 +3,7 @@
 package inband_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -110,6 +111,28 @@ func TestAttachNotes(t *testing.T) {
 	if _, stderr, code = clitest.Radar(t, "int", "attach", "--watch", "udp and"); code != kit.ExitUsage || !strings.Contains(stderr, "--watch") {
 		t.Errorf("code %d, %s", code, stderr)
 	}
+}
+
+// TestAgentTroubles: what the agent cannot do is in the status, until it works again.
+func TestAgentTroubles(t *testing.T) {
+	n := newNodes(t)
+	attach := func(args ...string) {
+		t.Helper()
+		if stdout, stderr, code := clitest.Radar(t, append([]string{"int", "attach"}, args...)...); code != kit.ExitOK {
+			t.Fatalf("%s%s", stdout, stderr)
+		}
+	}
+	says := func(want bool) {
+		t.Helper()
+		nstest.WaitFor(t, fmt.Sprintf("the trouble, which there is: %v", want), func() bool {
+			stdout, stderr, code := clitest.Radar(t, "int", "status")
+			return code == kit.ExitOK && strings.Contains(stdout+stderr, "the agent cannot send reports since ") == want
+		})
+	}
+	attach("--role", "sink", "--collector", "[2001:db8::9]:32766", "--via", n.Spec("b"), n.Spec("r")+"/e0") // b has no route to it
+	says(true)
+	attach("--collector", "203.0.113.9:32766", "--via", n.Spec("a"))
+	says(false)
 }
 
 func TestNodesCompletion(t *testing.T) {
