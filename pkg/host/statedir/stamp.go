@@ -30,5 +30,14 @@ func (s *Stamp) Changed(path string) bool {
 	return was == nil || !os.SameFile(was, file) || !was.ModTime().Equal(file.ModTime()) || was.Size() != file.Size()
 }
 
-// Forget makes the next Changed report true: the file could not be read.
-func (s *Stamp) Forget() { s.file = nil }
+// IfChanged calls read if Changed says so. After an error of it the next call reads again.
+func (s *Stamp) IfChanged(path string, read func() error) error {
+	if !s.Changed(path) {
+		return nil
+	}
+	err := read()
+	if err != nil {
+		s.file = nil
+	}
+	return err
+}

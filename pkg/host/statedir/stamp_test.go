@@ -3,6 +3,7 @@
 package statedir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,8 +44,20 @@ func TestStamp(t *testing.T) {
 	write("c", old)
 	changed(true, "an old file")
 	changed(false, "the same again")
-	s.Forget()
-	changed(true, "after Forget")
+	read := func(want bool, err error, what string) {
+		t.Helper()
+		called := false
+		got := s.IfChanged(path, func() error { called = true; return err })
+		if called != want || called && got != err {
+			t.Errorf("%s: read is %v with %v, want %v", what, called, got, want)
+		}
+	}
+	read(false, nil, "still the same")
+	s = Stamp{}
+	failed := errors.New("failed")
+	read(true, failed, "it fails")
+	read(true, nil, "after it failed")
+	read(false, nil, "after it was read")
 	if err := os.Chtimes(path, old, old.Add(time.Nanosecond)); err != nil {
 		t.Fatal(err)
 	}

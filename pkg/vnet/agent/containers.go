@@ -76,13 +76,11 @@ func (c *containers) run(ctx context.Context, p *resident.Pulse) error {
 }
 
 func (c *containers) wanted() bool {
-	if c.file.Changed(domain.File(c.name, domain.Description)) {
+	_ = c.file.IfChanged(domain.File(c.name, domain.Description), func() error {
 		d, err := domain.Load(c.name)
-		if err != nil {
-			c.file.Forget()
-		}
 		c.watch = err == nil && d.WatchContainers
-	}
+		return err // the loop that follows the ring notices a domain that is gone
+	})
 	return c.watch
 }
 

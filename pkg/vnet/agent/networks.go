@@ -45,14 +45,16 @@ func (n *networks) run(ctx context.Context, p *resident.Pulse) error {
 // look asks about bridges if there are others than before. Those of which the engine knows nothing
 // are not asked about again until then.
 func (n *networks) look(ctx context.Context) {
-	if !n.file.Changed(domain.File(n.name, domain.Description)) {
-		return
-	}
-	d, err := domain.Load(n.name)
-	if err != nil {
-		n.file.Forget()
-		return // the loop that follows the ring notices a domain that is gone
-	}
+	_ = n.file.IfChanged(domain.File(n.name, domain.Description), func() error {
+		d, err := domain.Load(n.name)
+		if err == nil {
+			n.ask(ctx, d)
+		}
+		return err // the loop that follows the ring notices a domain that is gone
+	})
+}
+
+func (n *networks) ask(ctx context.Context, d *domain.Domain) {
 	bridges := make(map[uint16]string)
 	for _, p := range d.Ports {
 		if !p.Removed && p.Place == domain.Bridge {

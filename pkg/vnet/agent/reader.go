@@ -49,15 +49,16 @@ func OpenRing(name string) (*Reader, error) {
 // either: it goes with the domain, and packets that are still to be read were sent before.
 func (r *Reader) UpdateMoves() {
 	path := domain.MovesFile(r.Domain.Name)
-	if _, err := os.Stat(path); err != nil || !r.moves.Changed(path) {
-		return
-	}
-	moves, err := domain.LoadMoves(r.Domain)
-	if err != nil {
-		r.moves.Forget()
-		return
-	}
-	r.Decoder.SetMoves(moves)
+	_ = r.moves.IfChanged(path, func() error {
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
+		moves, err := domain.LoadMoves(r.Domain)
+		if err == nil {
+			r.Decoder.SetMoves(moves)
+		}
+		return err
+	})
 }
 
 // OpenReader is OpenRing and the aggregates: it continues from the domain's
@@ -121,15 +122,13 @@ func (r *Reader) Refresh() (*domain.Domain, error) {
 // domain.ErrNotAttached if the domain that was opened is gone.
 func (r *Reader) Update() error {
 	r.UpdateMoves()
-	if !r.file.Changed(domain.File(r.Domain.Name, domain.Description)) {
+	return r.file.IfChanged(domain.File(r.Domain.Name, domain.Description), func() error {
+		d, err := r.Refresh()
+		if err != nil {
+			return err
+		}
+		r.Domain = d
+		r.Decoder.SetDomain(d)
 		return nil
-	}
-	d, err := r.Refresh()
-	if err != nil {
-		r.file.Forget()
-		return err
-	}
-	r.Domain = d
-	r.Decoder.SetDomain(d)
-	return nil
+	})
 }

@@ -196,14 +196,7 @@ func (h *Handle) lockAndReload() (unlock func(), err error) {
 
 // ReloadChanged is Reload, if the description has changed since it was last called.
 func (h *Handle) ReloadChanged() error {
-	if !h.file.Changed(domain.File(h.Domain.Name, domain.Description)) {
-		return nil
-	}
-	if err := h.Reload(); err != nil {
-		h.file.Forget()
-		return err
-	}
-	return nil
+	return h.file.IfChanged(domain.File(h.Domain.Name, domain.Description), h.Reload)
 }
 
 // Reload reads the description again: others may have changed it.

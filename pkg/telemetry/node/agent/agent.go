@@ -219,14 +219,14 @@ func (a *Agent) keep(ctx context.Context) error {
 // look reads the description again if it has changed, and brings up to date what programs know.
 func (a *Agent) look() error {
 	path := node.File(a.name, "domain.json")
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return node.ErrNotAttached
-	}
-	var err error
-	if a.file.Changed(path) {
-		if err = a.reload(); err != nil {
-			a.file.Forget()
+	err := a.file.IfChanged(path, func() error {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return node.ErrNotAttached
 		}
+		return a.reload()
+	})
+	if errors.Is(err, node.ErrNotAttached) {
+		return err
 	}
 	a.note("read the description", err)
 	a.mu.Lock()
