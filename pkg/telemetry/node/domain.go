@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -65,6 +67,20 @@ func (p Place) Do(f func() error) error {
 	}
 	defer ns.Close()
 	return host.InNetns(ns, f)
+}
+
+// handle opens a netlink socket in the namespace. The caller closes it.
+func (p Place) handle() (*netlink.Handle, error) {
+	ns, err := p.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: open netlink socket: %w", p.Name, err)
+	}
+	return handle, nil
 }
 
 // IsGone reports whether the namespace is not there any more.

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/fault"
@@ -41,14 +40,9 @@ var sharing = []string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}
 
 // Interfaces returns those of a namespace, in the order of their numbers.
 func Interfaces(p Place) (list []Interface, err error) {
-	ns, err := p.Open()
+	handle, err := p.handle()
 	if err != nil {
 		return nil, err
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: open netlink socket: %w", p.Name, err)
 	}
 	defer handle.Close()
 	links, err := host.RetryDump(handle.LinkList)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
 )
@@ -102,14 +101,9 @@ func (s *numbers) of(p Place) (map[int]Place, error) {
 	if s.err != nil {
 		return nil, fmt.Errorf("look for network namespaces: %w", s.err)
 	}
-	ns, err := p.Open()
+	handle, err := p.handle()
 	if err != nil {
 		return nil, err
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: open netlink socket: %w", p.Name, err)
 	}
 	defer handle.Close()
 	list := make(map[int]Place)
