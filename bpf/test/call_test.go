@@ -3,15 +3,12 @@
 package test
 
 import (
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
-
-	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // callee is one of a program's functions that the verifier checks once (GLOBAL), to be run alone, with the domain's maps:
@@ -26,10 +23,7 @@ type callee struct {
 // call runs a function and returns the lower half of what it returns. args are those behind the skb.
 func (d *domain) call(f callee, args ...uint64) uint32 {
 	d.Helper()
-	need.AsRoot(d)
-	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		need.Lack(d, need.Kernel, "BTF")
-	}
+	needBTF(d)
 	spec, err := f.load()
 	d.must("objects", err)
 	d.configure(spec, config{bounded: boundedLoops || !hasIterators()})

@@ -55,14 +55,26 @@ func (d *domain) isPort(index, port int, flags bpfobj.TcRdrPortFlag) {
 	d.put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: p.NetnsInum, Ifindex: p.Ifindex}, uint32(port))
 }
 
-// TestSeveralFromQueue: a queue that hands several packets to its device at once. Each of them
-// has left the queue, not the first alone.
-func TestSeveralFromQueue(t *testing.T) {
-	need.AsRoot(t)
+// needQueues is for tests of packets that leave queues, which a tracing program sees.
+func needQueues(t *testing.T) {
+	t.Helper()
+	needBTF(t)
 	need.Programs(t, "tc:iproute2")
+}
+
+// needBTF is for programs that read the kernel's structures.
+func needBTF(t testing.TB) {
+	t.Helper()
+	need.AsRoot(t)
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		need.Lack(t, need.Kernel, "BTF")
 	}
+}
+
+// TestSeveralFromQueue: a queue that hands several packets to its device at once. Each of them
+// has left the queue, not the first alone.
+func TestSeveralFromQueue(t *testing.T) {
+	needQueues(t)
 	d := newDomain(t, config{})
 	b := d.newBridged(t)
 	d.isPort(b.out, h1Out, bpfobj.TcRdrPortFlagRDR_PF_QUEUE)
@@ -97,11 +109,7 @@ func TestSeveralFromQueue(t *testing.T) {
 // TestPartial: of a packet in a queue the end of the TCP header lies in a page, out of reach: without its time stamp the
 // content would be another packet's. It is known by its flow.
 func TestPartial(t *testing.T) {
-	need.AsRoot(t)
-	need.Programs(t, "tc:iproute2")
-	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		need.Lack(t, need.Kernel, "BTF")
-	}
+	needQueues(t)
 	d := newDomain(t, config{})
 	b := d.newBridged(t)
 	for _, name := range []string{"out", "in", "far", "to-far"} {
@@ -141,11 +149,7 @@ func TestPartial(t *testing.T) {
 // TestQueueBelowTunnel: what leaves a queue around another packet says of that one, too, that it left
 // it, in the node where that went into the tunnel alone.
 func TestQueueBelowTunnel(t *testing.T) {
-	need.AsRoot(t)
-	need.Programs(t, "tc:iproute2")
-	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		need.Lack(t, need.Kernel, "BTF")
-	}
+	needQueues(t)
 	for _, c := range []struct {
 		name  string
 		port  int
