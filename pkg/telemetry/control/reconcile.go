@@ -80,10 +80,14 @@ func (s *Service) changes() bool {
 	})
 }
 
-// opened reports whether sources of a device's group may give INT: all that are to take it off do.
+// opened reports whether sources of a device's group may give INT: all that are to take it off do, and none takes a port
+// inside for the outside.
 func (s *Service) opened(d *device) (open bool, waitsFor string) {
 	for _, o := range s.devices {
-		if o.leaving || s.plan.graph.group[o.Name] != s.plan.graph.group[d.Name] || !s.plan.graph.hasEdge(o.Name) || s.isReady(o) {
+		if o.leaving || s.plan.graph.group[o.Name] != s.plan.graph.group[d.Name] || s.isReady(o) {
+			continue
+		}
+		if !s.plan.graph.hasEdge(o.Name) && !s.hadEdge(o) {
 			continue
 		}
 		if o.conn == nil && s.wanted.Config.AssumeSinks {
@@ -92,6 +96,18 @@ func (s *Service) opened(d *device) (open bool, waitsFor string) {
 		return false, o.Name
 	}
 	return true, ""
+}
+
+// hadEdge reports whether a device may still hold a port as an edge that is none any more. Packets that come in there with
+// INT would keep it until they reach hosts.
+func (s *Service) hadEdge(d *device) bool {
+	held := d.held
+	if held == nil {
+		held = d.before
+	}
+	return held != nil && slices.ContainsFunc(held.Ports, func(p DevicePort) bool {
+		return p.Role == Edge && !slices.Contains(s.plan.states[d.Name].Ports, p)
+	})
 }
 
 // withdraw takes entries off sources that must not give INT now. One that has failed with something else is tried at once,

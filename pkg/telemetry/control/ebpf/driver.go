@@ -279,15 +279,21 @@ func (c *conn) load(ctx context.Context) (*node.Domain, error) {
 	if !d.Managed {
 		return nil, fault.Usage.Errorf("INT domain %q was attached by hand: detach it («int detach ‹domain› %s»), or manage one of another name", c.domain, c.domain)
 	}
-	control, err := node.OpenControl(c.domain)
-	if err != nil {
-		return d, nil
-	}
-	defer control.Close()
-	if !control.Lease().IsDetaching() {
+	if !isDetaching(c.domain) {
 		return d, nil
 	}
 	return nil, c.detach(ctx, d)
+}
+
+// isDetaching reports whether a process takes the domain off, or was killed as it did. A domain without a control page is
+// whole again once it is attached.
+func isDetaching(domain string) bool {
+	control, err := node.OpenControl(domain)
+	if err != nil {
+		return false
+	}
+	defer control.Close()
+	return control.Lease().IsDetaching()
 }
 
 // detach takes the domain off, or the nodes and ports named.

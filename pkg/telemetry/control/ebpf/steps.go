@@ -20,7 +20,7 @@ type steps struct {
 	d       *node.Domain // as it is; nil: there is none
 	want    *control.State
 	entries []node.Entry
-	all     bool     // the domain marks packets in another way: it is taken off first
+	all     bool     // the domain marks packets in another way, or a killed process has begun to detach it: it is taken off first
 	off     []string // the node, or ports of it, that go or change their role
 	lines   []string // what is to be done, in words
 	options bool     // those of the domain change
@@ -30,7 +30,7 @@ func (s *steps) addf(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-// steps works out what differs. A process that takes the domain off is looked for by Apply alone.
+// steps works out what differs.
 func (c *conn) steps(want *control.State, entries []node.Entry) (*steps, error) {
 	s := &steps{c: c, want: want, entries: entries}
 	d, err := node.Load(c.domain)
@@ -49,6 +49,8 @@ func (c *conn) steps(want *control.State, entries []node.Entry) (*steps, error) 
 	if s.d != nil {
 		if s.all = d.Options.Mark != mark; s.all {
 			s.addf("the domain marks packets by %v in place of %v: it is detached first", mark, d.Options.Mark)
+		} else if s.all = isDetaching(d.Name); s.all {
+			s.addf("a process that was to detach the domain has not finished: it is detached first")
 		} else if n = d.NodeNamed(c.device.Name); n != nil && n.Inum != c.place.Inum {
 			s.addf("node %s is another namespace: what the one before held is detached", n.Name)
 			s.off, n = []string{n.Name}, nil
