@@ -100,7 +100,7 @@ func TestApply(t *testing.T) {
 		"table_add int.collectors int.collector_20 3 => 0x20000000103 0x20000000009 0xa000901 0xa000909 32766 32766 32",
 		"table_add int.egress_ports int.sink 1 => 0 0xffffffff",
 		"table_add int.egress_ports int.transit_out 2 => 1400 0 0xffffffff",
-		"table_add int.ingress_ports int.source 1 => 0 0xffffffff",
+		"table_add int.ingress_ports int.source 1 => 1 0xffffffff",
 		"table_add int.ingress_ports int.transit_in 2 => 0xffffffff",
 		"table_add int.watchlist int.watch_md 0&&&0 0xffff0a010000&&&0xffffffffffffffffffffffffffff0000 0x20010db8000000000000000000000001&&&0xffffffffffffffffffffffffffffffff 6&&&255 1024&&&64512 80&&&65535 0&&&0 => 64512 9 4 10 1000",
 		"table_add int.watchlist int.watch_xd 0&&&0 0&&&0 0&&&0 17&&&255 0&&&0 0&&&0 0&&&0 => 32768 9 1 2000",

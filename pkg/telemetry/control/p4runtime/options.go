@@ -247,7 +247,7 @@ func (d *duration) UnmarshalJSON(b []byte) (err error) {
 
 func defaultOptions() *options {
 	return &options{
-		Reach: DefaultReach(), Reporting: "all", Again: duration{time.Second}, DropInterval: duration{time.Second}, Foreign: "pass", MTU: 1500,
+		Reach: DefaultReach(), Reporting: "all", Again: duration{time.Second}, DropInterval: duration{time.Second}, Foreign: "drop", MTU: 1500,
 		Collector: collector{SrcPort: 32766, Session: 500},
 	}
 }

@@ -36,6 +36,7 @@ func TestRecorded(t *testing.T) {
 	s := start(t, new(p4rt.Server))
 	s.Hold(t, held.GetEntities()...)
 	d := device(s.Address())
+	d.Options["foreign"] = "pass"
 	d.Options["ports"] = map[string]any{"eth0": 1, "eth1": 2, "eth2": 3}
 	d.Options["collector"] = map[string]any{"port": 4, "src_mac": "02:00:00:00:01:04", "dst_mac": "02:00:00:00:00:09", "src": "10.0.9.1"}
 	want := control.State{
