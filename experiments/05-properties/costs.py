@@ -18,7 +18,7 @@ def hooks(radar):
     for node in radar.status()["nodes"]:
         for port in node["ports"]:
             for direction in ("in", "out"):
-                for pin in Path("/sys/fs/bpf/radar").glob(f"v*/{radar.domain}/link-{port['id']}-{direction}"):
+                for pin in Path("/sys/fs/bpf/radar").glob(f"vnet/{radar.domain}/link-{port['id']}-{direction}"):
                     program = loaded[json.loads(run("bpftool", "-j", "link", "show", "pinned", pin))["prog_id"]]
                     found.append((node["name"], port["name"], direction, program.get("run_cnt", 0), program.get("run_time_ns", 0)))
     return found

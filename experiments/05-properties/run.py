@@ -261,7 +261,7 @@ def control(lab, state):
 
 def left_behind(domain):
     """Files of a domain that are still there."""
-    return [str(p) for p in (*Path("/run/radar").glob(domain), *Path("/sys/fs/bpf/radar").glob(f"v*/{domain}"))]
+    return [str(p) for p in (*Path("/run/radar").glob(f"*/{domain}"), *Path("/sys/fs/bpf/radar").glob(f"*/{domain}"))]
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ func CheckName(name string) error {
 }
 
 // stateDir holds NAME.json and NAME.d of every lab.
-func stateDir() string { return filepath.Join(statedir.Root(), statedir.Labs) }
+func stateDir() string { return filepath.Join(statedir.Root(), "labs") }
 
 func stateFile(name string) string { return filepath.Join(stateDir(), name+".json") }
 

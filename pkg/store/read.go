@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/telemetry/collect"
 )
@@ -127,7 +126,7 @@ func eachIn(capture *collect.Capture, fn func(collect.Packet) error) error {
 
 // List returns the domains of which reports are kept.
 func List() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(statedir.Root(), statedir.Reports))
+	entries, err := os.ReadDir(root())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

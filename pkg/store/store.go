@@ -41,7 +41,9 @@ var ErrRunning = errors.New("another «collect» has them")
 var ErrNone = errors.New("no reports")
 
 // Dir is where a domain's reports lie (0700).
-func Dir(name string) string { return filepath.Join(statedir.Root(), statedir.Reports, name) }
+func Dir(name string) string { return filepath.Join(root(), name) }
+
+func root() string { return filepath.Join(statedir.Root(), "reports") }
 
 // Store keeps packets in capture files. One process has it at a time.
 type Store struct {

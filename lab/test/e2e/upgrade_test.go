@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,13 +20,13 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// buildOther builds this tree as another version, of the same layout or of the one before.
-func buildOther(t *testing.T, sameLayout bool) string {
+// buildOther builds this tree as another version, whose layout has that number.
+func buildOther(t *testing.T, layout int) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "radar-other")
 	flags := []string{"-ldflags", "-X github.com/vnetradar/radar/pkg/cli.version=other"}
-	if !sameLayout {
-		flags = append(flags, "-overlay", otherLayout(t))
+	if layout != domain.Version {
+		flags = append(flags, "-overlay", otherLayout(t, layout))
 	}
 	if err := radarbin.Build(bin, flags...); err != nil {
 		t.Fatal(err)
@@ -33,8 +34,8 @@ func buildOther(t *testing.T, sameLayout bool) string {
 	return bin
 }
 
-// otherLayout is an overlay for go build in which domain.Version is one less.
-func otherLayout(t *testing.T) string {
+// otherLayout is an overlay for go build in which domain.Version is another one.
+func otherLayout(t *testing.T, layout int) string {
 	t.Helper()
 	source, err := filepath.Abs("../../../pkg/vnet/domain/domain.go")
 	if err != nil {
@@ -44,7 +45,7 @@ func otherLayout(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := fmt.Sprintf("const Version = %d\n", domain.Version), fmt.Sprintf("const Version = %d\n", domain.Version-1)
+	ours, theirs := fmt.Sprintf("const Version = %d\n", domain.Version), fmt.Sprintf("const Version = %d\n", layout)
 	if bytes.Count(text, []byte(ours)) != 1 {
 		t.Fatalf("%s has no line %q", source, ours)
 	}
@@ -68,13 +69,13 @@ func otherLayout(t *testing.T) string {
 // agent runs, though that is gone from the disk.
 func TestUpgrade(t *testing.T) {
 	for _, c := range []struct {
-		name       string
-		sameLayout bool
-	}{{"same layout", true}, {"another layout", false}} {
+		name   string
+		layout int
+	}{{"same layout", domain.Version}, {"another layout", domain.Version + 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			need.Nightly(t) // it builds radar anew, which takes long
 			needNetwork(t)
-			other := buildOther(t, c.sameLayout)
+			other, sameLayout := buildOther(t, c.layout), c.layout == domain.Version
 			net := startNetwork(lifetime(t), t, "chain")
 			f := startStopFlows(t, net)
 			rad := net.domain(t, routers(net.nodes()))
@@ -82,10 +83,10 @@ func TestUpgrade(t *testing.T) {
 			var account []*oracle.Row
 			for i, bin := range []string{radarbin.Path(t), other, radarbin.Path(t)} {
 				name := []string{"this", "the other", "this again"}[i]
-				if i > 0 && c.sameLayout {
+				if i > 0 && sameLayout {
 					kill(t, rad.status(t).Agent.PID)
 				}
-				if i > 0 && !c.sameLayout {
+				if i > 0 && !sameLayout {
 					account = append(account, rad.detachAfterUpgrade(t, net, bin))
 				}
 				rad.bin = copyOf(t, bin)
@@ -148,11 +149,12 @@ func (r *radar) detachAfterUpgrade(t *testing.T, net *network, bin string) *orac
 	return row
 }
 
-// TestUpgradeWithoutAgent: a domain of another layout whose agent is gone ends all the same.
+// TestUpgradeWithoutAgent: a domain of another layout whose agent is gone ends all the same, where such domains lay.
 func TestUpgradeWithoutAgent(t *testing.T) {
 	need.Nightly(t)
 	needNetwork(t)
-	other := buildOther(t, false)
+	const layout = 9 // the last one whose domains had no directory of their kind
+	other := buildOther(t, layout)
 	net := startNetwork(lifetime(t), t, "chain")
 	report := &oracle.Report{Title: "another version ends a domain whose agent is dead"}
 	for _, hook := range []string{"tcx", "clsact"} {
@@ -162,12 +164,21 @@ func TestUpgradeWithoutAgent(t *testing.T) {
 		net.run(t, "h1", "ping", "-q", "-c", "5", "-i", "0.01", "10.0.4.2")
 		kill(t, rad.status(t).Agent.PID)
 		rad.bin = radarbin.Path(t)
+		radarPins := filepath.Dir(filepath.Dir(domain.PinDir("x")))
+		oldPins := filepath.Join(radarPins, fmt.Sprintf("v%d", layout), rad.domain)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(oldPins), 0o700), os.Rename(domain.PinDir(rad.domain), oldPins),
+			os.Rename(domain.Dir(rad.domain), filepath.Join(filepath.Dir(filepath.Dir(domain.Dir(rad.domain))), rad.domain))); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := rad.both("status"); err == nil || !strings.Contains(out+err.Error(), "detach it with: radar detach --domain "+rad.domain) {
+			t.Errorf("%s: %v, want what to do\n%s", hook, err, out)
+		}
 		out, err := rad.both("detach")
 		if err != nil || !strings.Contains(out, "without a summary") {
 			t.Errorf("%s: %v, want a warning:\n%s", hook, err, out)
 		}
 		net.wantNoPrograms(t, rad)
-		if _, err := os.Lstat(filepath.Join(filepath.Dir(filepath.Dir(domain.PinDir("x"))), fmt.Sprintf("v%d", domain.Version-1), rad.domain)); err == nil {
+		if _, err := os.Lstat(oldPins); err == nil {
 			t.Errorf("%s: pins are left", hook)
 		}
 		report.Add(&oracle.Row{Check: hook, Compared: 1, Wrong: failures(t), Note: "nothing is left"})

@@ -59,7 +59,7 @@ func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error
 		Domain: k.Domain, Names: names, Drain: !noDrain,
 		EndAgent: func() error { return agent.End(ctx, k.Domain) },
 	})
-	if errors.Is(err, node.ErrNotAttached) {
+	if errors.Is(err, node.ErrNotAttached) && !errors.Is(err, node.ErrHalfAttached) {
 		return printDetached(k, &detachedView{Domain: k.Domain})
 	}
 	if err != nil {

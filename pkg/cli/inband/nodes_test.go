@@ -72,7 +72,7 @@ func TestAttachRefuses(t *testing.T) {
 			t.Errorf("%s: code %d, want %q\n%s%s", c.args, code, c.want, stderr, stdout)
 		}
 	}
-	if _, stderr, code := clitest.Radar(t, "int", "status"); code != kit.ExitFailure || !strings.Contains(stderr, "has no INT nodes (attach some with: radar int attach --role ROLE NODE/PORT...)") {
+	if _, stderr, code := clitest.Radar(t, "int", "status"); code != kit.ExitFailure || !strings.Contains(stderr, " is not attached (attach nodes with: radar int attach --domain ") {
 		t.Errorf("status: code %d, %s", code, stderr)
 	}
 }

@@ -7,6 +7,7 @@ package statedir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -129,6 +130,19 @@ func Open(path string, flags int) (fd int, err error) {
 		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return fd, nil
+}
+
+// maxFile bounds what ReadFile reads, in bytes: a description with all nodes and ports has some 10 MB.
+const maxFile = 64 << 20
+
+// ReadFile is os.ReadFile with a bound: what is longer is cut.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // LockDir creates a directory below Root if need be and takes the lock in it, waiting for its holder.

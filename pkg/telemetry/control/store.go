@@ -59,7 +59,7 @@ func OpenStore(name string) (*Store, error) {
 
 // ListStores returns the names of those on this machine.
 func ListStores() (names []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(statedir.Root(), statedir.Intents))
+	entries, err := os.ReadDir(root())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -77,7 +77,9 @@ func ListStores() (names []string, err error) {
 // Name is that of the INT domain.
 func (s *Store) Name() string { return s.name }
 
-func (s *Store) dir() string             { return filepath.Join(statedir.Root(), statedir.Intents, s.name) }
+func root() string { return filepath.Join(statedir.Root(), "intents") }
+
+func (s *Store) dir() string             { return filepath.Join(root(), s.name) }
 func (s *Store) file(base string) string { return filepath.Join(s.dir(), base) }
 func (s *Store) lock() (func(), error)   { return statedir.LockDir(s.dir()) }
 func (s *Store) check() error            { return statedir.CheckInRoot(s.dir()) }

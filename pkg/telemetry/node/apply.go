@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -14,7 +13,6 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
 )
 
@@ -131,11 +129,8 @@ func (a *applier) openShared() error {
 	if err := loader.MountPins(); err != nil {
 		return err
 	}
-	dir := PinDir(a.d.Name)
-	for _, path := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir), dir} {
-		if err := statedir.Make(path); err != nil {
-			return fmt.Errorf("pin directory: %w", err)
-		}
+	if err := Kind.MakePins(a.d.Name); err != nil {
+		return err
 	}
 	spec, err := bpfobj.LoadInt()
 	if err != nil {

@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
@@ -56,13 +54,13 @@ func Attach(ctx context.Context, req Request) (*Result, error) {
 	}
 	defer unlock()
 	was, err := Load(req.Domain)
-	if errors.Is(err, ErrHalfAttached) { // a killed attach has left it, or somebody has removed the state directory
-		err := Kept(req.Domain).HeldElsewhere()
+	if errors.Is(err, ErrHalfAttached) || errors.Is(err, ErrDamaged) { // a killed attach has left it, or somebody has removed the state directory
+		err := Kind.Kept(req.Domain).HeldElsewhere()
 		if err == nil {
 			err = removeAll(&Domain{Name: req.Domain})
 		}
 		if err != nil {
-			removeState(req.Domain)
+			_ = Kind.Forget(req.Domain)
 			return nil, err
 		}
 	} else if err != nil && !errors.Is(err, ErrNotAttached) {
@@ -70,7 +68,7 @@ func Attach(ctx context.Context, req Request) (*Result, error) {
 	}
 	r, err := attach(ctx, req, was)
 	if err != nil && was == nil {
-		removeState(req.Domain)
+		_ = Kind.Forget(req.Domain)
 	}
 	return r, err
 }
@@ -245,20 +243,6 @@ func undo(next, was *Domain) error {
 	}
 	_, err := apply(next, was, reload, make(map[uint32][]Interface))
 	return errors.Join(append(errs, err, was.save())...)
-}
-
-// removeState removes what lies in the state directory of a domain that is gone, and temporary files that a process has
-// left which was killed. The lock goes last: who waits for it begins anew then.
-func removeState(name string) {
-	entries, _ := os.ReadDir(Dir(name))
-	for _, e := range entries {
-		if e.Name() != statedir.LockFile {
-			_ = os.Remove(file(name, e.Name()))
-		}
-	}
-	_ = os.Remove(file(name, statedir.LockFile))
-	_ = os.Remove(Dir(name))
-	_ = os.Remove(parentDir(name))
 }
 
 // Dial opens the socket that reports are sent by, in the namespace that they are sent from. The caller

@@ -49,13 +49,13 @@ func Detach(ctx context.Context, req DetachRequest) (*Detached, error) {
 	}
 	defer unlock()
 	d, err := Load(req.Domain)
-	if errors.Is(err, ErrNotAttached) {
-		removeState(req.Domain)
+	if errors.Is(err, ErrNotAttached) && !errors.Is(err, ErrHalfAttached) {
+		_ = Kind.Forget(req.Domain)
 		return nil, err
 	}
-	if err := Kept(req.Domain).HeldElsewhere(); err != nil {
+	if err := Kind.Kept(req.Domain).HeldElsewhere(); err != nil {
 		if d == nil {
-			removeState(req.Domain)
+			_ = Kind.Forget(req.Domain)
 		}
 		return nil, err
 	}
@@ -100,8 +100,7 @@ func (d *Domain) detachAll(ctx context.Context, req DetachRequest) (*Detached, e
 	if err := errors.Join(errs...); err != nil {
 		return done, err
 	}
-	removeState(d.Name)
-	return done, nil
+	return done, Kind.Forget(d.Name)
 }
 
 // takeOffPorts takes programs off all ports, sinks last.

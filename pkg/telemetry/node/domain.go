@@ -6,23 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Version is that of the description and of the maps. A domain of another one is only taken off.
@@ -235,98 +228,51 @@ func (d *Domain) clone() *Domain {
 	return &c
 }
 
-// Dir is the state directory of an INT domain, File a file in it.
-func Dir(name string) string        { return filepath.Join(statedir.Root(), statedir.INT, name) }
-func parentDir(name string) string  { return filepath.Dir(Dir(name)) }
-func file(name, base string) string { return filepath.Join(Dir(name), base) }
+// Kind is what INT domains are among attached systems.
+var Kind = system.Kind{Name: "int", Title: "INT domain", Command: "int ", Operands: "‹role› ROLE NODE/PORT...", Version: Version}
+
+// Dir is the state directory of an INT domain.
+func Dir(name string) string { return Kind.Dir(name) }
 
 // File is a file of the domain: "domain.json", "lock", "agent.lock", "agent.pid", "agent.log", "agent.json".
-func File(name, base string) string { return file(name, base) }
+func File(name, base string) string { return Kind.File(name, base) }
 
 // PinDir is where the domain's maps and links are pinned.
-func PinDir(name string) string { return filepath.Join(hook.BPFFS, "radar", statedir.INT, name) }
+func PinDir(name string) string { return Kind.PinDir(name) }
 
-// Kept says which domain's pins its agent holds.
-func Kept(name string) loader.Kept {
-	return loader.Kept{
-		Pins: PinDir(name), State: Dir(name),
-		Title: fmt.Sprintf("INT domain %q", name), Detach: fmt.Sprintf("«int detach ‹domain› %s»", name),
-	}
-}
-
-// The errors of Load.
+// The errors of Load, as system has them.
 var (
-	ErrNotAttached  = errors.New("has no INT nodes")
-	ErrHalfAttached = errors.New("is attached in part only")
-	ErrOtherVersion = errors.New("is of another radar")
+	ErrNotAttached  = system.ErrNotAttached
+	ErrHalfAttached = system.ErrHalfAttached
+	ErrDamaged      = system.ErrDamaged
+	ErrOtherVersion = system.ErrOtherVersion
 )
 
-// Load reads the description. ErrNotAttached: there is none. ErrHalfAttached: there are pins without it.
-// ErrOtherVersion: what is returned can be taken off only.
+// Load reads the description. Errors: ErrNotAttached, ErrHalfAttached, ErrDamaged; ErrOtherVersion: what is returned can be
+// detached only.
 func Load(name string) (*Domain, error) {
-	if err := statedir.CheckDomain(name); err != nil {
-		return nil, fault.Usage.Errorf("%w", err)
-	}
-	if err := statedir.CheckInRoot(Dir(name)); err != nil {
+	b, err := Kind.Read(name)
+	if err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(file(name, "domain.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(PinDir(name)); err == nil {
-			if other, is := errors.AsType[*loader.Elsewhere](Kept(name).HeldElsewhere()); is {
-				return nil, fmt.Errorf("%w: %s", ErrHalfAttached, other.Ask())
-			}
-			return nil, fmt.Errorf("domain %q %w: programs are pinned in %s, their description is gone from %s (start anew with: «int detach ‹domain› %s»)",
-				name, ErrHalfAttached, PinDir(name), Dir(name), name)
-		}
-		return nil, fmt.Errorf("domain %q %w (attach some with: «int attach ‹role› ROLE NODE/PORT...»)", name, ErrNotAttached)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read description of INT nodes: %w", err)
-	}
 	d := &Domain{}
-	if err := json.Unmarshal(b, d); err != nil || d.Name != name {
-		return nil, fmt.Errorf("domain %q %w: its description %s makes no sense (start anew with: «int detach ‹domain› %s»)", name, ErrHalfAttached, file(name, "domain.json"), name)
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, Kind.Damaged(name, err)
+	}
+	if d.Name != name {
+		return nil, Kind.Damaged(name, fmt.Errorf("it is of domain %q", d.Name))
 	}
 	if d.Version != Version {
-		return d, fmt.Errorf("domain %q %w: its INT nodes have layout %d, this radar knows %d (detach them with: «int detach ‹domain› %s»)", name, ErrOtherVersion, d.Version, Version, name)
+		return d, Kind.Other(name, d.Version)
 	}
 	return d, nil
 }
 
 // save replaces the description. The caller holds the lock.
-func (d *Domain) save() error {
-	b, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write description of INT nodes: %w", err)
-	}
-	if err := renameio.WriteFile(file(d.Name, "domain.json"), b, 0o600); err != nil {
-		return fmt.Errorf("write description of INT nodes: %w", err)
-	}
-	return nil
-}
+func (d *Domain) save() error { return Kind.Save(d.Name, d) }
 
 // Lock takes the domain's lock, waiting for its holder.
-func Lock(name string) (unlock func(), err error) {
-	if err := statedir.CheckDomain(name); err != nil {
-		return nil, fault.Usage.Errorf("%w", err)
-	}
-	return statedir.LockDir(Dir(name))
-}
+func Lock(name string) (unlock func(), err error) { return Kind.Lock(name) }
 
 // List returns the names of the INT domains of this machine.
-func List() (names []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(statedir.Root(), statedir.INT))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list INT domains: %w", err)
-	}
-	for _, e := range entries {
-		if _, err := os.Stat(file(e.Name(), "domain.json")); err == nil && statedir.CheckDomain(e.Name()) == nil {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
+func List() ([]string, error) { return Kind.List() }

@@ -87,7 +87,7 @@ type Control struct {
 func OpenControl(name string) (*Control, error) {
 	m, err := openMap(pinOf(name, bpfobj.IntMapControl))
 	if err == nil && m == nil {
-		err = fmt.Errorf("domain %q %w", name, ErrNotAttached)
+		err = Kind.Half(name, "its control page is gone")
 	}
 	if err != nil {
 		return nil, err

@@ -48,14 +48,14 @@ type Maps struct {
 func Open(d *domain.Domain) (*Maps, error) {
 	m, err := openPins(domain.PinDir(d.Name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, domain.HalfAttached(d.Name, "it has a description, but its programs are gone: "+err.Error())
+		return nil, domain.Kind.Half(d.Name, "it has a description, but its programs are gone: "+err.Error())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("domain %q: %w", d.Name, err)
 	}
 	if m.ring.slots != uint64(d.Options.Slots) || m.ring.slotWords*8 != uint64(d.Options.SlotBytes) {
 		m.Close()
-		return nil, domain.Damaged(d.Name, fmt.Errorf("it has %d slots of %d bytes, the ring has %d of %d",
+		return nil, domain.Kind.Damaged(d.Name, fmt.Errorf("it has %d slots of %d bytes, the ring has %d of %d",
 			d.Options.Slots, d.Options.SlotBytes, m.ring.slots, m.ring.slotWords*8))
 	}
 	return m, nil

@@ -5,7 +5,6 @@ package datapath
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -105,7 +104,7 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 	}
 	defer unlockAll()
 	var undo undo
-	undo.add(func() { removeUnused(req.Domain) })
+	undo.add(func() { domain.Kind.ForgetUnused(req.Domain) })
 	defer func() {
 		if err != nil {
 			undo.run()
@@ -210,14 +209,4 @@ func (p *plan) attachDropHook(undo *undo) error {
 	undo.add(func() { _ = hook.Detach(pin) })
 	p.change.Next.LossHook = program.DropHook
 	return nil
-}
-
-// removeUnused removes a state directory in which no domain is described: Lock
-// makes one for every name. The caller holds the lock.
-func removeUnused(name string) {
-	if _, err := os.Stat(domain.File(name, domain.Description)); err == nil {
-		return
-	}
-	_ = os.Remove(domain.File(name, "lock"))
-	_ = os.Remove(domain.Dir(name)) // fails, as it should, if anything else is there
 }

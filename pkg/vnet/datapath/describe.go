@@ -16,7 +16,7 @@ func describe(name string, change func(*domain.Domain) bool) (bool, error) {
 	defer unlock()
 	d, err := domain.Load(name)
 	if err != nil {
-		removeUnused(name)
+		domain.Kind.ForgetUnused(name)
 		return false, err
 	}
 	if !change(d) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -62,7 +61,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	}
 	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pins.Exist(req.Domain) {
 		// Without making a state directory for it, or waiting for who attaches it.
-		if unlock, ok := domain.TryLock(req.Domain); ok {
+		if unlock, ok := domain.Kind.TryLock(req.Domain); ok {
 			removeLeftover(req.Domain)
 			unlock()
 		}
@@ -76,7 +75,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	d, err := domain.Load(req.Domain)
 	switch {
 	case errors.Is(err, domain.ErrNotAttached) && !pins.Exist(req.Domain):
-		removeUnused(req.Domain)
+		domain.Kind.ForgetUnused(req.Domain)
 		return nil, err // another process was faster
 	case errors.Is(err, domain.ErrNotAttached), errors.Is(err, domain.ErrDamaged):
 		d = nil // pins without a description: what is left of a killed attach
@@ -101,7 +100,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 // it had loaded anything. The caller holds the lock.
 func removeLeftover(name string) {
 	if !pins.Exist(name) {
-		removeUnused(name)
+		domain.Kind.ForgetUnused(name)
 	}
 }
 
@@ -204,8 +203,8 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 		hook.AwaitPrograms()
 		req.Silent()
 	}
-	if err := os.RemoveAll(domain.Dir(req.Domain)); err != nil {
-		return r, fmt.Errorf("remove state directory: %w", err)
+	if err := domain.Kind.Forget(req.Domain); err != nil {
+		return r, err
 	}
 	hook.AwaitFreed(ids)
 	return r, nil
@@ -229,8 +228,8 @@ func RemoveOther(name string) (*DetachResult, error) {
 	if err := errors.Join(removeFilters(name, d), sweepFilters(name), pins.Remove(d.OtherPinDir())); err != nil {
 		return nil, fmt.Errorf("remove domain %q: %w", name, err)
 	}
-	if err := os.RemoveAll(domain.Dir(name)); err != nil {
-		return nil, fmt.Errorf("remove state directory: %w", err)
+	if err := domain.Kind.Forget(name); err != nil {
+		return nil, err
 	}
 	return &DetachResult{Ended: true}, nil
 }

@@ -81,10 +81,10 @@ func Open(name string) (*Handle, error) {
 	return openHandle(d)
 }
 
-// halfAttached is domain.HalfAttached for those who must not take it for a domain that
+// halfAttached is what Kind.Half says, for those who must not take it for a domain that
 // is not there: it has a description.
 func halfAttached(name, what string) error {
-	return errors.New(domain.HalfAttached(name, what).Error())
+	return errors.New(domain.Kind.Half(name, what).Error())
 }
 
 func openHandle(d *domain.Domain) (_ *Handle, err error) {
@@ -105,7 +105,7 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		h.maps[name] = m
 	}
 	if err := h.checkSizes(); err != nil {
-		return nil, domain.Damaged(d.Name, err)
+		return nil, domain.Kind.Damaged(d.Name, err)
 	}
 	if h.lossHook, err = openLossHook(d.Name); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (h *Handle) lockAndReload() (unlock func(), err error) {
 		return nil, err
 	}
 	if err := h.Reload(); err != nil {
-		removeUnused(h.Domain.Name)
+		domain.Kind.ForgetUnused(h.Domain.Name)
 		unlock()
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (h *Handle) Reload() error {
 	h.Domain = d
 	if err := h.checkSizes(); err != nil {
 		h.Domain = was
-		return domain.Damaged(d.Name, err)
+		return domain.Kind.Damaged(d.Name, err)
 	}
 	return nil
 }

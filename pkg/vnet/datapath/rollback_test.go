@@ -206,9 +206,7 @@ func TestDamagedDescription(t *testing.T) {
 			if _, err := RemoveOther(l.domain); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-		}
-		// Of another version, the pins are this one's.
-		if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
+		} else if _, err := Detach(t.Context(), DetachRequest{Domain: l.domain}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		l.wantNothing(objects)

@@ -25,7 +25,6 @@ const (
 	lineBytes    = 64
 	minSlotBytes = 2 * lineBytes
 	maxSlotBytes = 8 * lineBytes
-	maxFileBytes = 64 << 20 // a description with all nodes and ports has some 10 MB
 )
 
 // check says what makes no sense in a description that was read as that of the domain

@@ -41,7 +41,7 @@ func LoadCounted(d *Domain) (*Counted, error) {
 		return none, err
 	}
 	path := File(d.Name, countedFile)
-	b, err := readFile(path)
+	b, err := statedir.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return none, nil
 	}

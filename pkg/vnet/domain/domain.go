@@ -9,56 +9,35 @@ package domain
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Version of the description and of the pins; both change with the ABI.
-const Version = 9
+const Version = 10
 
 // DefaultName is the domain that commands use when none is named.
-const DefaultName = "default"
+const DefaultName = system.DefaultName
 
-// ErrNotAttached says that the domain does not exist on this machine. If it has left
-// something behind, the error is ErrHalfAttached too, and says how to remove that.
-// ErrDamaged says that its description cannot be read; detaching it still works.
-// ErrOtherVersion says that only the radar that has attached it understands its maps.
+// The errors of Load, as system has them: detaching works for ErrDamaged, and of what Load returns with ErrOtherVersion the
+// nodes can be relied on.
 var (
-	ErrNotAttached  = errors.New("not attached")
-	ErrHalfAttached = errors.New("domain is half attached")
-	ErrDamaged      = errors.New("domain description is damaged")
-	ErrOtherVersion = errors.New("of another radar")
+	ErrNotAttached  = system.ErrNotAttached
+	ErrHalfAttached = system.ErrHalfAttached
+	ErrDamaged      = system.ErrDamaged
+	ErrOtherVersion = system.ErrOtherVersion
 )
-
-type halfError struct{ text string }
-
-func (e *halfError) Error() string { return e.text }
-func (e *halfError) Is(target error) bool {
-	return target == ErrNotAttached || target == ErrHalfAttached
-}
-
-// HalfAttached says what to do with a domain of which a part is missing: an attach was
-// killed, a reboot or another program removed something. It is ErrHalfAttached and
-// ErrNotAttached.
-func HalfAttached(name, what string) error {
-	return &halfError{fmt.Sprintf("domain %q is half attached: %s (mend it with: «detach ‹domain› %s»)", name, what, name)}
-}
 
 // Domain is the description of one domain.
 type Domain struct {
@@ -296,56 +275,17 @@ func (d *Domain) PortByID(id uint16) *Port {
 	return byID(d.Ports, id, func(p *Port) uint16 { return p.ID })
 }
 
-// Load reads the description. It returns ErrNotAttached if there is none,
-// ErrDamaged if it makes no sense, and ErrOtherVersion if it is another version's:
-// of what is returned then only the nodes can be relied on. What lies in a directory that
-// others can write to is not read: it names processes that get signals, and programs.
+// Load reads the description. Errors: ErrNotAttached, ErrHalfAttached, ErrDamaged, ErrOtherVersion.
 func Load(name string) (*Domain, error) {
-	if err := statedir.CheckDomain(name); err != nil {
-		return nil, err
-	}
-	if err := statedir.CheckInRoot(Dir(name)); err != nil {
-		return nil, err
-	}
-	path := File(name, Description)
-	b, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(PinDir(name)); err == nil {
-			if other, is := errors.AsType[*loader.Elsewhere](Kept(name).HeldElsewhere()); is {
-				return nil, &halfError{other.Ask()}
-			}
-			return nil, HalfAttached(name, "its programs are pinned in "+PinDir(name)+", its description is gone from "+Dir(name))
-		}
-		hint := "«attach NODE...»"
-		if name != DefaultName {
-			hint = fmt.Sprintf("«attach ‹domain› %s NODE...»", name)
-		}
-		return nil, fmt.Errorf("domain %q is %w (attach nodes with: %s)", name, ErrNotAttached, hint)
-	}
+	b, err := Kind.Read(name)
 	if err != nil {
-		return nil, fmt.Errorf("read domain description: %w", err)
+		return nil, err
 	}
 	d, err := parse(b, name)
 	if d == nil {
-		return nil, Damaged(name, err)
+		return nil, Kind.Damaged(name, err)
 	}
 	return d, err
-}
-
-// Damaged says of a domain that its description makes no sense, and what to do. It is
-// ErrDamaged.
-func Damaged(name string, why error) error {
-	return fmt.Errorf("%w: %s: %w (start anew with: «detach ‹domain› %s»)", ErrDamaged, File(name, Description), why, name)
-}
-
-// readFile is os.ReadFile with a bound.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFileBytes))
 }
 
 // parse reads a description. It returns nil and why if that makes no sense, and
@@ -360,8 +300,7 @@ func parse(b []byte, name string) (*Domain, error) {
 	slices.SortStableFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
 	if d.Version != Version {
 		d.dropLost()
-		return &d, fmt.Errorf("domain %q is %w: its maps have layout %d, this radar knows %d (detach it with: «detach ‹domain› %s»)",
-			name, ErrOtherVersion, d.Version, Version, name)
+		return &d, Kind.Other(name, d.Version)
 	}
 	if err := d.check(name); err != nil {
 		return nil, err
@@ -375,46 +314,14 @@ func (d *Domain) Age() time.Duration {
 }
 
 // Save replaces the description. The caller holds the lock.
-func (d *Domain) Save() error {
-	b, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write domain description: %w", err)
-	}
-	if err := renameio.WriteFile(File(d.Name, Description), b, 0o600); err != nil {
-		return fmt.Errorf("write domain description: %w", err)
-	}
-	return nil
-}
+func (d *Domain) Save() error { return Kind.Save(d.Name, d) }
 
 // List returns the names of the domains on this machine.
-func List() ([]string, error) {
-	entries, err := os.ReadDir(statedir.Root())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list domains: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if statedir.CheckDomain(e.Name()) != nil {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(statedir.Root(), e.Name(), Description)); err == nil {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
+func List() ([]string, error) { return Kind.List() }
 
 // Lock creates the state directory if need be and takes the domain's lock,
 // waiting for its holder. unlock releases it; a process that dies does too.
-func Lock(name string) (unlock func(), err error) {
-	if err := statedir.CheckDomain(name); err != nil {
-		return nil, err
-	}
-	return statedir.LockDir(Dir(name))
-}
+func Lock(name string) (unlock func(), err error) { return Kind.Lock(name) }
 
 // LockAll takes the lock of those who add nodes to whatever domain: a namespace, and a
 // bridge, belongs to one only. The caller holds the domain's own lock, so that the
@@ -430,17 +337,4 @@ func LockAll(name string) (unlock func(), err error) {
 		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
 	return func() { unix.Close(fd) }, nil
-}
-
-// TryLock is Lock for cleaning up: it creates nothing and does not wait. ok is
-// false if there is no lock, or another process holds it.
-func TryLock(name string) (unlock func(), ok bool) {
-	if statedir.CheckDomain(name) != nil {
-		return nil, false
-	}
-	fd, err := statedir.TryLock(File(name, "lock"), unix.O_RDWR)
-	if err != nil {
-		return nil, false
-	}
-	return func() { unix.Close(fd) }, true
 }

@@ -79,7 +79,7 @@ func LoadMoves(d *Domain) (*Moves, error) {
 	if err := statedir.CheckInRoot(Dir(d.Name)); err != nil {
 		return none, err
 	}
-	b, err := readFile(MovesFile(d.Name))
+	b, err := statedir.ReadFile(MovesFile(d.Name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return none, nil
 	}

@@ -107,7 +107,7 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if a.claim, err = seat(name).Claim(); err != nil {
 		return nil, err
 	}
-	if a.hold, err = node.Kept(name).Hold(); err != nil {
+	if a.hold, err = node.Kind.Kept(name).Hold(); err != nil {
 		return nil, err
 	}
 	// Whoever attached may have been killed before all was there.

@@ -42,16 +42,10 @@ func OfPort(domainName string, port uint16, suffix string) string {
 
 // MakeDir creates the domain's directory of pins. It fails if there is one.
 func MakeDir(name string) error {
-	dir := domain.PinDir(name)
-	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
-		if err := statedir.Make(parent); err != nil {
-			return fmt.Errorf("pin directory: %w", err)
-		}
+	if Exist(name) {
+		return fmt.Errorf("pin directory: %s is there already", domain.PinDir(name))
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return fmt.Errorf("pin directory: create: %w", err)
-	}
-	return nil
+	return domain.Kind.MakePins(name)
 }
 
 // ErrNone: the domain has no such pin.
