@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Priorities of filters: a domain's is 1. What stamps is before what ends a packet.
@@ -95,21 +96,20 @@ type owner struct {
 	ownQdisc bool
 }
 
-const filterPrefix = "radar-dut"
-
 func (o owner) name(role string) string {
-	return fmt.Sprintf("%s:%d:%d:%t:%s", filterPrefix, o.PID, o.Start, o.ownQdisc, role)
+	return fmt.Sprintf("%s%d:%d:%t:%s", system.DUT.Filters, o.PID, o.Start, o.ownQdisc, role)
 }
 
 func ownerOf(name string) (o owner, ok bool) {
-	parts := strings.Split(name, ":")
-	if len(parts) != 5 || parts[0] != filterPrefix {
+	rest, ours := strings.CutPrefix(name, system.DUT.Filters)
+	parts := strings.Split(rest, ":")
+	if !ours || len(parts) != 4 {
 		return o, false
 	}
 	var errs [3]error
-	o.PID, errs[0] = strconv.Atoi(parts[1])
-	o.Start, errs[1] = strconv.ParseUint(parts[2], 10, 64)
-	o.ownQdisc, errs[2] = strconv.ParseBool(parts[3])
+	o.PID, errs[0] = strconv.Atoi(parts[0])
+	o.Start, errs[1] = strconv.ParseUint(parts[1], 10, 64)
+	o.ownQdisc, errs[2] = strconv.ParseBool(parts[2])
 	return o, errors.Join(errs[:]...) == nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -44,9 +45,9 @@ type TCX struct {
 	Ifindex   int
 	Direction Direction
 	Last      bool
-	// Behind is the beginning of the names, in the kernel, of programs that must see a packet
-	// first: the new one is right behind the last of them. "": there are none.
-	Behind string
+	// Behind are the beginnings of the names, in the kernel, of programs that must see a packet
+	// first: the new one is right behind the last of them.
+	Behind []string
 }
 
 func (t TCX) String() string {
@@ -69,7 +70,7 @@ func (t TCX) attach(prog *ebpf.Program) (link.Link, error) {
 		if t.Last {
 			o.Anchor = link.Tail()
 		}
-		if t.Behind != "" {
+		if len(t.Behind) > 0 {
 			if err := t.place(&o); err != nil {
 				return nil, err
 			}
@@ -90,7 +91,8 @@ func (t TCX) place(o *link.TCXOptions) error {
 	}
 	o.ExpectedRevision = there.Revision
 	for _, p := range there.Programs {
-		if strings.HasPrefix(programName(p.ID), t.Behind) {
+		name := programName(p.ID)
+		if slices.ContainsFunc(t.Behind, func(before string) bool { return strings.HasPrefix(name, before) }) {
 			o.Anchor = link.AfterProgramByID(p.ID)
 		}
 	}

@@ -51,7 +51,7 @@ func TestBehind(t *testing.T) {
 				defer held.Close()
 				at := map[string]TC{
 					"outer": {By: ByTCX, Ifindex: index, Direction: d},
-					"inner": {By: ByTCX, Ifindex: index, Direction: d, Behind: "rdr_out"},
+					"inner": {By: ByTCX, Ifindex: index, Direction: d, Behind: []string{"rdr_out"}},
 				}
 				var pins []string
 				for i, who := range order {

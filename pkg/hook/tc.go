@@ -21,9 +21,9 @@ type TC struct {
 	By        string // ByTCX or ByClsact
 	Ifindex   int
 	Direction Direction
-	Pin       string // of the link, with ByTCX
-	Behind    string // as TCX has it; with ByClsact nothing else of ours can be there
-	Name      string // of the filter, with ByClsact
+	Pin       string   // of the link, with ByTCX
+	Behind    []string // as TCX has it; with ByClsact nothing else of ours can be there
+	Name      string   // of the filter, with ByClsact
 }
 
 func (t TC) point() TCX { return TCX{Ifindex: t.Ifindex, Direction: t.Direction, Behind: t.Behind} }

@@ -27,6 +27,7 @@ type Kind struct {
 	Command  string // what stands before attach and detach: "int ", or nothing
 	Operands string // what attach is given: "NODE..."
 	Version  int    // of descriptions and of pins: a domain of another one can only be detached
+	Layer    Layer  // its programs at ports
 
 	// Former is where the state of a domain was in versions of before, if it was elsewhere: such a domain stays there until
 	// it is detached.
@@ -188,18 +189,6 @@ func (k Kind) TryLock(name string) (unlock func(), ok bool) {
 		return nil, false
 	}
 	return func() { unix.Close(fd) }, true
-}
-
-// MakePins creates the domain's directory of pins, and those above it. One that is there already is taken if nobody else
-// can put anything into it.
-func (k Kind) MakePins(name string) error {
-	dir := k.PinDir(name)
-	for _, path := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir), dir} {
-		if err := statedir.Make(path); err != nil {
-			return fmt.Errorf("pin directory: %w", err)
-		}
-	}
-	return nil
 }
 
 // Forget removes the state of a domain that is gone, and what a killed process has left there. The lock goes last: who waits

@@ -113,6 +113,27 @@ func TestKilledAgent(t *testing.T) {
 	w.left()
 }
 
+// TestDesertedAgent: an agent whose nodes are all gone says so, and ends with the lease.
+func TestDesertedAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.nodes("--lease", "3s")
+	pid := w.status().Agent.PID
+	for _, name := range names {
+		w.Delete(name)
+	}
+	nstest.WaitFor(t, "the agent's end", func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		return err != nil
+	})
+	log, err := os.ReadFile(filepath.Join(w.state, "int", w.domain, "agent.log"))
+	if err != nil || !strings.Contains(string(log), "all of its ports are gone") {
+		t.Errorf("the agent's log says %q, %v", log, err)
+	}
+	w.radar("int", "detach")
+	w.left()
+}
+
 // TestRefresh: an agent that brings ports up to date takes INT from no packet. It does so when ports come and go, and
 // when it finds a description that is newer than what it knows, as after each radar int attach.
 func TestRefresh(t *testing.T) {
@@ -310,7 +331,7 @@ func TestKilledAttach(t *testing.T) {
 	if err := os.Remove(state); err != nil {
 		t.Fatal(err)
 	}
-	w.refuses(1, "attached in part only", "int", "status")
+	w.refuses(1, "is half attached", "int", "status")
 	w.radar("int", "attach", "--role", "sink", w.Spec("r1")+"/e0")
 	if in, out := w.programs("r2", "e0"); len(in)+len(out) > 0 {
 		t.Errorf("r2 is no node any more, and has %v and %v", in, out)

@@ -133,7 +133,9 @@ func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions,
 		return errors.Join(err, readyErr)
 	}
 	showNamesNow(k)
-	if end != agent.Interrupted {
+	if end == agent.Deserted {
+		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
+	} else if end != agent.Interrupted {
 		// Another process has the domain now, or has detached it.
 		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
 		return errors.Join(readyErr, evenUnread(printSummary(k, ag.Summary(), end)))
@@ -153,8 +155,11 @@ func evenUnread(err error) error {
 }
 
 func endText(end agent.End) string {
-	if end == agent.HandedOver {
+	switch end {
+	case agent.HandedOver:
 		return "another process took the domain over"
+	case agent.Deserted:
+		return "all nodes of the domain are gone"
 	}
 	return "the domain was detached by another process"
 }

@@ -275,6 +275,23 @@ func TestLease(t *testing.T) {
 	w.Settled(w.PingMeasured(2))
 }
 
+// An agent whose nodes are all gone says so, and ends with the lease.
+func TestDeserted(t *testing.T) {
+	w := clitest.NewWorld(t)
+	n := nstest.New(t, "a", "b")
+	n.Veth("a", "e0", "b", "e0")
+	w.Radar(kit.ExitOK, "attach", "-d", "--lease", "3s", n.Spec("a"), n.Spec("b"))
+	agent := w.Agent()
+	n.Delete("a")
+	n.Delete("b")
+	w.Gone(agent)
+	log, err := os.ReadFile(domain.File(w.Domain, "agent.log"))
+	if err != nil || !strings.Contains(string(log), "all of its ports are gone") || !strings.Contains(string(log), "its nodes are gone") {
+		t.Errorf("the log of agent %d says %q, %v", agent.PID, log, err)
+	}
+	w.Radar(kit.ExitOK, "detach")
+}
+
 // What is left of a domain is explained, with the command that removes it; one node
 // that was named does not end all of it.
 func TestHalfAttached(t *testing.T) {

@@ -14,33 +14,23 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // side is one of the two hooks of a port.
 type side struct {
 	hook.Direction
-	suffix string // of pins
-	prog   string
+	prog string
 }
 
 // sides are the hooks of a port. Egress comes first: it takes INT off.
 var sides = [2]side{
-	{Direction: hook.Egress, suffix: "out", prog: bpfobj.IntProgRadarIntEgress},
-	{Direction: hook.Ingress, suffix: "in", prog: bpfobj.IntProgRadarIntIngress},
+	{hook.Egress, bpfobj.IntProgRadarIntEgress},
+	{hook.Ingress, bpfobj.IntProgRadarIntIngress},
 }
 
-// ours is how programs of radar's own domains are called in the kernel. They see a packet first: at
-// an edge they restore it, and its story ends or begins with the packet that is outside.
-const ours = "rdr_"
-
-// filterName is how clsact filters of a domain are recognised.
-func filterName(domain string) string { return "radar-int:" + domain }
-
 func (s side) at(d *Domain, n *Node, ifindex int) hook.TC {
-	return hook.TC{
-		By: d.Hook, Ifindex: ifindex, Direction: s.Direction, Behind: ours, Name: filterName(d.Name),
-		Pin: pinOf(d.Name, fmt.Sprintf("link-%d-%d-%s", n.Index, ifindex, s.suffix)),
-	}
+	return Kind.At(d.Name, d.Hook, fmt.Sprintf("%d-%d", n.Index, ifindex), ifindex, s.Direction)
 }
 
 func (s side) of(p *programs) *ebpf.Program {
@@ -49,9 +39,6 @@ func (s side) of(p *programs) *ebpf.Program {
 	}
 	return p.in
 }
-
-// measures is how filters of radar's own domains begin.
-const measures = "radar:"
 
 // failed is what an error of a port's hook means to the user.
 func (s side) failed(n *Node, p *Port, err error) error {
@@ -382,7 +369,7 @@ func (a *applier) port(n *Node, p *Port, progs *programs) error {
 	for _, s := range sides {
 		at := s.at(a.d, n, p.Ifindex)
 		stands := at.Stands()
-		if !stands && hook.Stands(p.Ifindex, s.Direction, ours, measures) {
+		if !stands && system.FollowsPackets(p.Ifindex) {
 			return inDomain(n, p)
 		}
 		if a.d.Hook == hook.ByClsact {

@@ -5,21 +5,17 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // DetachRequest takes roles away.
@@ -122,27 +118,8 @@ func (d *Domain) takeOffPorts() error {
 // removeAll removes everything of a domain from the kernel, whatever its description knows of it.
 func removeAll(d *Domain) error {
 	errs := []error{d.takeOffPorts(), d.restoreOffloads(func(*Node, *Port) bool { return true }), removeFilters(d)}
-	dir := PinDir(d.Name)
-	pins, err := hook.Pins(dir, "")
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(errs...)
-	}
-	if err := errors.Join(err, statedir.Check(dir)); err != nil {
-		return errors.Join(append(errs, fmt.Errorf("pin directory: %w", err))...) // whatever that is, we have not made it
-	}
-	isLink := func(pin string) bool { return strings.HasPrefix(filepath.Base(pin), "link-") }
-	var maps []ebpf.MapID
-	for _, links := range []bool{true, false} {
-		if !links {
-			maps = hook.PinnedMaps(slices.DeleteFunc(slices.Clone(pins), isLink))
-		}
-		for _, pin := range pins {
-			if isLink(pin) == links {
-				errs = append(errs, hook.Detach(pin))
-			}
-		}
-	}
-	errs = append(errs, hook.RemoveDir(dir))
+	maps := Kind.Maps(d.Name)
+	errs = append(errs, Kind.RemovePins(d.Name))
 	hook.AwaitFreed(maps)
 	return errors.Join(errs...)
 }
@@ -150,24 +127,17 @@ func removeAll(d *Domain) error {
 // removeFilters removes clsact filters of the domain's name in its nodes, and where its description is lost,
 // in all namespaces.
 func removeFilters(d *Domain) error {
-	places := make([]Place, 0, len(d.Nodes))
-	for _, n := range d.Nodes {
-		places = append(places, n.Place)
+	chosen := func(name string) bool { return name == Kind.FilterName(d.Name) }
+	if len(d.Nodes) == 0 {
+		return system.SweepFilters(chosen)
 	}
-	if len(places) == 0 {
-		for file, err := range host.Namespaces() {
-			if err != nil {
-				return err
-			}
-			places = append(places, Place{Path: file.Path, Inum: file.Inum})
-		}
-	} else if d.Hook == hook.ByTCX {
+	if d.Hook == hook.ByTCX {
 		return nil
 	}
 	var errs []error
-	for _, p := range places {
-		err := p.Do(func() error {
-			filters, err := hook.Filters(func(name string) bool { return name == filterName(d.Name) })
+	for _, n := range d.Nodes {
+		err := n.Do(func() error {
+			filters, err := hook.Filters(chosen)
 			for _, f := range filters {
 				errs = append(errs, f.Remove(), hook.RemoveClsact(f.Ifindex))
 			}

@@ -194,6 +194,13 @@ func (n *Node) Port(name string) *Port {
 	return nil
 }
 
+// IsDeserted reports whether all of the domain's ports are gone.
+func (d *Domain) IsDeserted() bool {
+	return !slices.ContainsFunc(d.Nodes, func(n Node) bool {
+		return slices.ContainsFunc(n.Ports, func(p Port) bool { return !p.Gone })
+	})
+}
+
 // Watchlist is what packets are compared with at the node.
 func (d *Domain) Watchlist(n *Node) []Entry {
 	if len(n.Entries) > 0 {
@@ -229,7 +236,7 @@ func (d *Domain) clone() *Domain {
 }
 
 // Kind is what INT domains are among attached systems.
-var Kind = system.Kind{Name: "int", Title: "INT domain", Command: "int ", Operands: "‹role› ROLE NODE/PORT...", Version: Version}
+var Kind = system.Kind{Name: "int", Title: "INT domain", Command: "int ", Operands: "‹role› ROLE NODE/PORT...", Version: Version, Layer: system.INT}
 
 // Dir is the state directory of an INT domain.
 func Dir(name string) string { return Kind.Dir(name) }

@@ -38,9 +38,10 @@ type End string
 
 // The ends of Run.
 const (
-	Interrupted End = "interrupted"    // the context ended: Finish, or leave the domain to a later agent
-	HandedOver  End = "handed over"    // another process asked for the domain (HandOver)
-	Vanished    End = "domain is gone" // the domain was detached by another process
+	Interrupted End = "interrupted"        // the context ended: Finish, or leave the domain to a later agent
+	HandedOver  End = "handed over"        // another process asked for the domain (HandOver)
+	Vanished    End = "domain is gone"     // the domain was detached by another process
+	Deserted    End = "its nodes are gone" // and its lease is over
 )
 
 // errEnd carries the End out of the loops.

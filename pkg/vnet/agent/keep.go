@@ -26,7 +26,7 @@ func newKeeper(name string, log *slog.Logger, t *resident.Troubles) (*keeper, er
 		return nil, err
 	}
 	k := &keeper{handle: h, log: resident.Logger{Log: log, Troubles: t}}
-	if err := k.renew(); err != nil {
+	if err := k.renew(); err != nil && !errors.Is(err, resident.ErrDeserted) {
 		h.Close()
 		return nil, err
 	}
@@ -36,8 +36,11 @@ func newKeeper(name string, log *slog.Logger, t *resident.Troubles) (*keeper, er
 func (k *keeper) close() { k.handle.Close() }
 
 // renew gives the sources a new lease. A domain that is being detached gets
-// none: that is no error here, its detaching ends the agent.
+// none: that is no error here, its detaching ends the agent. resident.ErrDeserted: no node of the domain is left.
 func (k *keeper) renew() error {
+	if k.handle.Domain.Options.Lease > 0 && k.handle.IsDeserted() {
+		return resident.ErrDeserted
+	}
 	if err := k.handle.Renew(); err != nil && !errors.Is(err, system.ErrDetaching) {
 		return err
 	}
@@ -58,7 +61,11 @@ func (k *keeper) run(ctx context.Context, p *resident.Pulse) error {
 		case <-ctx.Done():
 			return nil
 		case <-lease:
-			k.log.Warn("renew the lease", k.renew())
+			err := k.renew()
+			k.log.Warn("renew the lease", err)
+			if resident.HasEnded(err, k.handle.Lease()) {
+				return errEnd{Deserted}
+			}
 		case <-quick:
 			if now := time.Now(); !rest.IsDue(now) && (left == 0 || now.Sub(swept) < resident.SecondEvery) {
 				continue

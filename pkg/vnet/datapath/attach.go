@@ -5,14 +5,12 @@ package datapath
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -164,10 +162,10 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	if err := loader.MountPins(); err != nil {
 		return nil, err
 	}
-	if err := pins.MakeDir(name); err != nil {
+	if err := domain.Kind.MakePins(name); err != nil {
 		return nil, err
 	}
-	undo.add(func() { _ = pins.Remove(domain.PinDir(name)) })
+	undo.add(func() { _ = domain.Kind.RemovePins(name) })
 	var err error
 	if p.loaded, err = p.blueprint.Load(); err != nil {
 		return nil, err
@@ -202,7 +200,7 @@ func (p *plan) attachDropHook(undo *undo) error {
 	if prog == nil {
 		return nil
 	}
-	pin := filepath.Join(domain.PinDir(p.change.Next.Name), pins.DropLink)
+	pin := dropLink(p.change.Next.Name)
 	if err := hook.AttachPinned(prog, hook.Tracing(program.DropHook), pin); err != nil {
 		return loader.LinkError(program.DropHook, err)
 	}

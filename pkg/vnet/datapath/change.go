@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -19,7 +18,6 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -34,8 +32,8 @@ const changeHook = "tp_btf/qdisc_create"
 
 // changeProgs are the programs, and the pins of their links.
 var changeProgs = []struct{ prog, pin string }{
-	{bpfobj.ChangeProgRadarQdiscDestroy, pins.LinkPrefix + "qdisc_destroy"},
-	{bpfobj.ChangeProgRadarQdiscCreate, pins.LinkPrefix + "qdisc_create"},
+	{bpfobj.ChangeProgRadarQdiscDestroy, "qdisc_destroy"},
+	{bpfobj.ChangeProgRadarQdiscCreate, "qdisc_create"},
 }
 
 // attachChangeHook loads the programs, which use the domain's maps, and pins their links.
@@ -56,7 +54,7 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	}
 	defer c.Close()
 	for _, x := range changeProgs {
-		pin := filepath.Join(domain.PinDir(name), x.pin)
+		pin := domain.Kind.LinkPin(name, x.pin)
 		err := hook.AttachPinned(c.Programs[x.prog], hook.Tracing(x.prog), pin)
 		if failed, ok := errors.AsType[*hook.Error](err); ok && failed.Step == "attach" {
 			return warn(loader.LinkError("", err))

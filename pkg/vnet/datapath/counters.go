@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -135,9 +133,12 @@ func (h *Handle) lossMissed() (uint64, error) {
 	return stats.RecursionMisses, nil
 }
 
+// dropLink is the pin of the loss hook's link.
+func dropLink(name string) string { return domain.Kind.LinkPin(name, "kfree_skb") }
+
 // openLossHook returns nil if the domain has none.
 func openLossHook(name string) (*ebpf.Program, error) {
-	at, err := hook.Look(filepath.Join(domain.PinDir(name), pins.DropLink))
+	at, err := hook.Look(dropLink(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -59,7 +58,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	if err := statedir.CheckDomain(req.Domain); err != nil {
 		return nil, fault.Usage.Errorf("%v", err)
 	}
-	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !pins.Exist(req.Domain) {
+	if _, err := domain.Load(req.Domain); errors.Is(err, domain.ErrNotAttached) && !domain.Kind.HasPins(req.Domain) {
 		// Without making a state directory for it, or waiting for who attaches it.
 		if unlock, ok := domain.Kind.TryLock(req.Domain); ok {
 			removeLeftover(req.Domain)
@@ -74,7 +73,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 	defer unlock()
 	d, err := domain.Load(req.Domain)
 	switch {
-	case errors.Is(err, domain.ErrNotAttached) && !pins.Exist(req.Domain):
+	case errors.Is(err, domain.ErrNotAttached) && !domain.Kind.HasPins(req.Domain):
 		domain.Kind.ForgetUnused(req.Domain)
 		return nil, err // another process was faster
 	case errors.Is(err, domain.ErrNotAttached), errors.Is(err, domain.ErrDamaged):
@@ -99,7 +98,7 @@ func Detach(ctx context.Context, req DetachRequest) (*DetachResult, error) {
 // removeLeftover removes the state directory of an attach that was killed before
 // it had loaded anything. The caller holds the lock.
 func removeLeftover(name string) {
-	if !pins.Exist(name) {
+	if !domain.Kind.HasPins(name) {
 		domain.Kind.ForgetUnused(name)
 	}
 }
@@ -193,8 +192,8 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 		stopUndescribed(req.Domain)
 	}
 	defer hook.Expedite(len(port.Sides) * r.Ports)()
-	ids := pins.Maps(req.Domain)
-	errs := []error{removeFilters(req.Domain, d), pins.Remove(domain.PinDir(req.Domain))}
+	ids := domain.Kind.Maps(req.Domain)
+	errs := []error{removeFilters(req.Domain, d), domain.Kind.RemovePins(req.Domain)}
 	if err := errors.Join(errs...); err != nil {
 		// The description stays, so that detaching can be tried again.
 		return r, fmt.Errorf("detach domain %q: %w", req.Domain, err)
@@ -225,7 +224,7 @@ func RemoveOther(name string) (*DetachResult, error) {
 	}
 	d.Name = name // whatever it says: paths are made of it
 	// By its description, as far as that can be read; and wherever else they may be.
-	if err := errors.Join(removeFilters(name, d), sweepFilters(name), pins.Remove(d.OtherPinDir())); err != nil {
+	if err := errors.Join(removeFilters(name, d), sweepFilters(name), domain.Kind.RemovePinsIn(d.OtherPinDir())); err != nil {
 		return nil, fmt.Errorf("remove domain %q: %w", name, err)
 	}
 	if err := domain.Kind.Forget(name); err != nil {
@@ -252,7 +251,7 @@ func stopAndDrain(ctx context.Context, d *domain.Domain, req DetachRequest) (inF
 
 // stopUndescribed stops the sources of a domain of which only the pins are known.
 func stopUndescribed(name string) {
-	if control, err := pins.OpenMap(name, bpfobj.TcMapControl); err == nil {
+	if control, err := domain.Kind.OpenMap(name, bpfobj.TcMapControl); err == nil {
 		_ = control.Put(uint32(0), &bpfobj.TcRdrControl{LeaseNs: system.StopAt})
 		control.Close()
 	}
@@ -297,26 +296,9 @@ func removeFilters(name string, d *domain.Domain) error {
 	return errors.Join(errs...)
 }
 
-// sweepFilters removes the domain's filters wherever they are; on the host they are
-// at the ports of bridges. Qdiscs stay:
-// nobody knows any more who made them.
+// sweepFilters removes the domain's filters wherever they are; on the host they are at the ports of bridges.
 func sweepFilters(name string) error {
-	found, err := topo.Namespaces()
-	errs := []error{err}
-	for _, ns := range append(found, topo.Host()) {
-		err := ns.Do(func() error {
-			filters, err := hook.Filters(func(other string) bool {
-				return other == port.FilterName(name) || port.IsPayloadFilter(name, other)
-			})
-			errs := []error{err}
-			for _, f := range filters {
-				errs = append(errs, port.Sides[f.Direction].Failed(f.Remove()))
-			}
-			return errors.Join(errs...)
-		})
-		if err != nil && !errors.Is(err, topo.ErrGone) {
-			errs = append(errs, fmt.Errorf("%s: %w", ns.Spec, err))
-		}
-	}
-	return errors.Join(errs...)
+	return system.SweepFilters(func(other string) bool {
+		return other == domain.Kind.FilterName(name) || port.IsPayloadFilter(name, other)
+	})
 }

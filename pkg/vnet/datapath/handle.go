@@ -13,7 +13,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -95,8 +95,8 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 		}
 	}()
 	for _, name := range handleMaps {
-		m, err := pins.OpenMap(d.Name, name)
-		if errors.Is(err, pins.ErrNone) {
+		m, err := domain.Kind.OpenMap(d.Name, name)
+		if errors.Is(err, system.ErrNoPin) {
 			return nil, halfAttached(d.Name, err.Error())
 		}
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -275,13 +275,13 @@ type kernelObjects struct {
 // programs only.
 func (l *lab) objects() kernelObjects {
 	l.t.Helper()
-	o := kernelObjects{maps: pins.Maps(l.domain)}
+	o := kernelObjects{maps: domain.Kind.Maps(l.domain)}
 	entries, err := os.ReadDir(domain.PinDir(l.domain))
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), pins.LinkPrefix) {
+		if !system.IsLink(e.Name()) {
 			continue
 		}
 		x, err := link.LoadPinnedLink(filepath.Join(domain.PinDir(l.domain), e.Name()), nil)

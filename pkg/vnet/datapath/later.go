@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/vnetradar/radar/pkg/loader"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // loadLater loads an object into the domain, whose maps it uses. The caller closes it.
@@ -16,7 +16,7 @@ func (h *Handle) loadLater(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) 
 		if loader.Own(name) {
 			continue // the constants, its own
 		}
-		m, err := pins.OpenMap(h.Domain.Name, name)
+		m, err := domain.Kind.OpenMap(h.Domain.Name, name)
 		if err != nil {
 			return nil, err
 		}

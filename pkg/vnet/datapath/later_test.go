@@ -17,14 +17,14 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // loaded counts the kernel's programs that use maps of the domain, by name.
 func (l *lab) loaded() map[string]int {
 	l.t.Helper()
-	ours := pins.Maps(l.domain)
+	ours := domain.Kind.Maps(l.domain)
 	if len(ours) < len(handleMaps) {
 		l.t.Fatalf("the test knows of %d maps only", len(ours))
 	}

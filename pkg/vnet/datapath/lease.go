@@ -31,6 +31,16 @@ func (h *Handle) Renew() error {
 	return nil
 }
 
+// IsDeserted reports whether the namespaces of all nodes that users have attached are gone, and none can come: the domain
+// follows no containers, and has no virtual machines.
+func (h *Handle) IsDeserted() bool {
+	if h.ReloadChanged() != nil || h.Domain.WatchContainers || len(h.Domain.VMs) > 0 {
+		return false
+	}
+	left, _ := living(h.Domain)
+	return len(left) == 0
+}
+
 // checkStays refuses a domain that somebody is detaching: system.ErrDetaching.
 func (h *Handle) checkStays() error {
 	if h.Lease().IsDetaching() {

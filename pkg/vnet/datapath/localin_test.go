@@ -15,14 +15,14 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/host/kernel"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // netfilterLinks counts the links of the domain's program at LOCAL_IN.
 func (l *lab) netfilterLinks() int {
 	l.t.Helper()
-	ours := pins.Maps(l.domain)
+	ours := domain.Kind.Maps(l.domain)
 	isOurs := func(id ebpf.ProgramID) bool {
 		prog, err := ebpf.NewProgramFromID(id)
 		if err != nil {

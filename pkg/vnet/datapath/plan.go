@@ -21,7 +21,6 @@ import (
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -134,7 +133,7 @@ func (p *plan) describe() error {
 // newDomain makes the description of a domain without nodes, and the blueprint of
 // its maps and programs.
 func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
-	if pins.Exist(req.Domain) {
+	if domain.Kind.HasPins(req.Domain) {
 		if err := statedir.Check(domain.PinDir(req.Domain)); err != nil {
 			return nil, fmt.Errorf("pin directory: %w", err) // nothing of ours
 		}

@@ -5,7 +5,6 @@ package datapath
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
@@ -13,7 +12,6 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -67,7 +65,7 @@ func (a *applier) dateQueues() {
 }
 
 func (h *Handle) queuePin() string {
-	return filepath.Join(domain.PinDir(h.Domain.Name), pins.QueueLink)
+	return domain.Kind.LinkPin(h.Domain.Name, "qdisc_dequeue")
 }
 
 func (h *Handle) removeQueueHook() error { return hook.Detach(h.queuePin()) }

@@ -23,7 +23,6 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/loader"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -131,7 +130,7 @@ func load(d *domain.Domain, o *Options) (*ebpf.Collection, error) {
 		if loader.Own(name) || strings.HasPrefix(name, "payload") {
 			continue // its own
 		}
-		if shared[name], err = pins.OpenMap(d.Name, name); err != nil {
+		if shared[name], err = domain.Kind.OpenMap(d.Name, name); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +151,7 @@ func load(d *domain.Domain, o *Options) (*ebpf.Collection, error) {
 
 // hashKeys are the domain's, which its programs have as constants.
 func hashKeys(d *domain.Domain) (keys program.HashKeys, err error) {
-	m, err := pins.OpenMap(d.Name, bpfobj.TcMapControl)
+	m, err := domain.Kind.OpenMap(d.Name, bpfobj.TcMapControl)
 	if err != nil {
 		return keys, err
 	}

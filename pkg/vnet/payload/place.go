@@ -73,7 +73,7 @@ func (s *spot) attach(d *domain.Domain, self host.Process, progs *ebpf.Map) (io.
 	}
 	at := hook.TCX{Ifindex: s.port.Ifindex, Direction: s.direction}
 	if !s.before {
-		at.Behind = port.Sides[s.direction].Stub
+		at.Behind = []string{port.Sides[s.direction].Stub}
 	}
 	l, err := hook.Attach(stub, at)
 	return l, loader.LinkError(stubNames[s.direction], err)

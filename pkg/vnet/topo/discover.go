@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -77,13 +77,6 @@ func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 	return t, t.override(roles)
 }
 
-// How programs of INT nodes (pkg/telemetry/node) are called in the kernel, and how their clsact
-// filters are.
-const (
-	intPrograms = "radar_int_"
-	intFilters  = "radar-int:"
-)
-
 // look fills in the node's ports and addresses.
 func (p *probe) look(n *Node, o *observer, nsid int) error {
 	links, about, err := o.links(nsid)
@@ -108,7 +101,7 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 	return host.InNetns(p.ns, func() error {
 		n.Redirects = n.Redirects || redirects()
 		for i := range n.Ports {
-			n.Ports[i].INT = hook.Stands(n.Ports[i].Ifindex, hook.Egress, intPrograms, intFilters)
+			n.Ports[i].INT = system.ChangesPackets(n.Ports[i].Ifindex)
 		}
 		return nil
 	})

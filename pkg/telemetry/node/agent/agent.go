@@ -158,7 +158,7 @@ func (a *Agent) Close() {
 // Run works until ctx ends, or the domain is gone. ready is called once everything runs. What is in the
 // ring when ctx ends is still sent.
 func (a *Agent) Run(ctx context.Context, ready func()) error {
-	if err := a.renew(); err != nil && !errors.Is(err, system.ErrDetaching) {
+	if err := a.renew(); err != nil && !errors.Is(err, system.ErrDetaching) && !errors.Is(err, resident.ErrDeserted) {
 		return err
 	}
 	if err := a.saveState(); err != nil {
@@ -169,7 +169,10 @@ func (a *Agent) Run(ctx context.Context, ready func()) error {
 	group.Go(func() error { return a.send(inner) })
 	ready()
 	err := group.Wait()
-	if ctx.Err() != nil || errors.Is(err, node.ErrNotAttached) {
+	if errors.Is(err, resident.ErrDeserted) {
+		a.log.Info("the lease of a domain without ports is over")
+	}
+	if ctx.Err() != nil || errors.Is(err, node.ErrNotAttached) || errors.Is(err, resident.ErrDeserted) {
 		err = nil
 	}
 	a.note("write its state", a.saveState())
@@ -181,7 +184,11 @@ func (a *Agent) renew() error {
 	lease := a.domain.Options.Lease
 	wall := a.control.SetWall()
 	a.reports.wall = wall
+	deserted := lease > 0 && a.domain.IsDeserted()
 	a.mu.Unlock()
+	if deserted {
+		return resident.ErrDeserted
+	}
 	return a.control.Lease().Renew(lease)
 }
 
@@ -201,7 +208,14 @@ func (a *Agent) keep(ctx context.Context) error {
 	defer ticker.Stop()
 	looked := time.Time{}
 	for {
-		if err := a.renew(); err == nil && time.Since(looked) >= lookEvery {
+		err := a.renew()
+		if !errors.Is(err, system.ErrDetaching) { // its detaching ends the agent
+			a.note("renew the lease", err)
+		}
+		if resident.HasEnded(err, a.control.Lease()) {
+			return err
+		}
+		if (err == nil || errors.Is(err, resident.ErrDeserted)) && time.Since(looked) >= lookEvery {
 			looked = time.Now()
 			if err := a.look(); errors.Is(err, node.ErrNotAttached) {
 				return err

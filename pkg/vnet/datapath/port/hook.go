@@ -8,6 +8,7 @@ package port
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -16,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/loader"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/pins"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -24,16 +25,13 @@ import (
 // Sides are the two hooks of a port. Ingress comes first: a port that only
 // restores is harmless, one that only marks is not.
 var Sides = [2]Side{
-	{Direction: hook.Ingress, name: pins.SuffixIn, Stub: "rdr_in", prog: bpfobj.TcRdrProgRDR_PROG_INGRESS},
-	{Direction: hook.Egress, name: pins.SuffixOut, Stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
+	{Direction: hook.Ingress, Stub: "rdr_in", prog: bpfobj.TcRdrProgRDR_PROG_INGRESS},
+	{Direction: hook.Egress, Stub: "rdr_out", prog: bpfobj.TcRdrProgRDR_PROG_EGRESS},
 }
 
 // At is one of a port's hooks, with what the domain's program there is known by.
 func (d Side) At(dom *domain.Domain, port *domain.Port) hook.TC {
-	return hook.TC{
-		By: dom.Options.Hook, Ifindex: port.Ifindex, Direction: d.Direction,
-		Pin: pins.OfPort(dom.Name, port.ID, d.name), Name: FilterName(dom.Name),
-	}
+	return domain.Kind.At(dom.Name, dom.Options.Hook, strconv.Itoa(int(port.ID)), port.Ifindex, d.Direction)
 }
 
 // put loads the program of one hook of a port and lets attach put it there.
@@ -109,16 +107,13 @@ func Attached(dom *domain.Domain, port *domain.Port) bool {
 	return true
 }
 
-// FilterName is how our clsact filters are recognised.
-func FilterName(domainName string) string { return fmt.Sprintf("radar:%s", domainName) }
-
 // PayloadFilterName is what the filters of a process are called that captures payload of a domain (pkg/vnet/payload).
 // They end with the process, but for their stubs, which do nothing then: the next capture, or detaching, removes those.
 func PayloadFilterName(domainName string, of host.Process) string {
 	return fmt.Sprintf("%s%d:%d", payloadPrefix(domainName), of.PID, of.Start)
 }
 
-func payloadPrefix(domainName string) string { return fmt.Sprintf("radar-payload:%s:", domainName) }
+func payloadPrefix(domainName string) string { return system.Payload.Filters + domainName + ":" }
 
 // IsPayloadFilter reports whether a filter is one of these.
 func IsPayloadFilter(domainName, name string) bool {
@@ -133,4 +128,6 @@ func IsStalePayloadFilter(domainName, name string) bool {
 }
 
 // Failed is what an error of one of a port's hooks means to the user.
-func (d Side) Failed(err error) error { return loader.HookError(d.Stub, d.name, err) }
+func (d Side) Failed(err error) error {
+	return loader.HookError(d.Stub, system.Suffix(d.Direction), err)
+}

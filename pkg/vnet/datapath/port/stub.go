@@ -22,7 +22,6 @@ const tcNext = -1
 // Side is one of a port's two hooks.
 type Side struct {
 	hook.Direction
-	name string // of the pin's suffix
 	Stub string // the stub's name in the kernel
 	prog bpfobj.TcRdrProg
 }
