@@ -13,10 +13,6 @@
 #include "flow.h"
 #include "template.h"
 
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/udp.h>
-
 static __always_inline bool is_ours(__u16 port)
 {
 	for (__u32 i = 0; i < PORTS; i++) {
@@ -75,70 +71,36 @@ SEC("xdp")
 int radar_collect(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	const __u8 *p, *ip = data + sizeof(struct ethhdr);
+	struct cursor c = cursor_at(data, end, 0);
 	const struct udphdr *udp;
+	struct packet h;
+	struct tuple t;
 	struct rdr_small *s;
 	struct rdr_work *w;
 	__u32 zero = 0, len;
-	__be16 type;
-	__u64 key, from_a, from_b;
+	__u64 key;
 
-	if ((void *)ip > end)
+	if (parse_ip(&c, &h, &t) || h.proto != IPPROTO_UDP || h.l4 - h.l3 != ip_size(&h) ||
+	    !is_local(t.daddr[0], t.daddr[1]))
 		return XDP_PASS;
-	type = *(const __be16 *)(ip - 2);
-	for (int i = 0; i < 2; i++) {
-		if (!is_vlan(type))
-			break;
-		if ((void *)(ip + 4) > end)
-			return XDP_PASS;
-		type = *(const __be16 *)(ip + 2);
-		ip += 4;
-	}
-	if (type == bpf_htons(ETH_P_IP)) {
-		const struct iphdr *h = (const void *)ip;
-
-		if ((void *)(h + 1) > end || h->version != 4 || h->ihl != 5 || h->protocol != 17 ||
-		    h->frag_off & bpf_htons(0x3fff))
-			return XDP_PASS;
-		if (!is_local(0, h->daddr))
-			return XDP_PASS;
-		from_a = 0;
-		from_b = (__u64)h->saddr << 32 | bpf_htonl(0xffff);
-		key = hash_mix(h->saddr, h->daddr);
-		p = (const void *)(h + 1);
-	} else if (type == bpf_htons(ETH_P_IPV6)) {
-		const struct ipv6hdr *h = (const void *)ip;
-
-		if ((void *)(h + 1) > end || h->version != 6 || h->nexthdr != 17)
-			return XDP_PASS;
-		if (!is_local(((const __u64 *)&h->daddr)[0], ((const __u64 *)&h->daddr)[1]))
-			return XDP_PASS;
-		from_a = ((const __u64 *)&h->saddr)[0];
-		from_b = ((const __u64 *)&h->saddr)[1];
-		key = hash_mix(from_a, from_b);
-		key = hash_mix(key, ((const __u64 *)&h->daddr)[0]);
-		key = hash_mix(key, ((const __u64 *)&h->daddr)[1]);
-		p = (const void *)(h + 1);
-	} else {
+	udp = c.at;
+	if (!step(&c, sizeof(*udp)) || !is_ours(bpf_ntohs(udp->dest)))
 		return XDP_PASS;
-	}
-	udp = (const void *)p;
-	if ((void *)(udp + 1) > end || !is_ours(bpf_ntohs(udp->dest)))
-		return XDP_PASS;
-	p = (const void *)(udp + 1);
 	w = bpf_map_lookup_elem(&work, &zero);
 	len = bpf_ntohs(udp->len);
-	if (!w || (void *)(p + 16) > end || len < sizeof(*udp) + 16 ||
-	    len > (__u64)(end - (void *)udp) || (__u64)(end - (void *)ip) > mtu)
+	if (!w || c.at + MIN_REPORT > end || len < sizeof(*udp) + MIN_REPORT ||
+	    len > (__u64)(end - (void *)udp) || (__u64)(end - data) - h.l3 > mtu)
 		return XDP_PASS;
-	if (n_allowed && !is_allowed(from_a, from_b))
+	if (n_allowed && !is_allowed(t.saddr[0], t.saddr[1]))
 		return XDP_DROP;
 
-	key = hash_mix(key, (__u64)udp->dest << 32 | bpf_get_smp_processor_id());
+	t.sport = 0; /* a node may report from any */
+	t.dport = udp->dest;
+	key = hash_tuple(bpf_get_smp_processor_id(), &t, h.v6);
 	w->len = len - sizeof(*udp);
-	w->ip = ip - (const __u8 *)data;
-	w->payload = p - (const __u8 *)data;
-	w->key = key = key_of(p, end, key);
+	w->ip = h.l3;
+	w->payload = c.off;
+	w->key = key = key_of(c.at, end, key);
 	s = bpf_map_lookup_elem(&small_templates, &key);
 	if (!s) {
 		if (bpf_map_lookup_elem(&large_templates, &key))

@@ -4,7 +4,9 @@
 #define COLLECT_FLOW_H
 
 #include "lib/hash.h"
-#include "lib/vlan.h"
+#include "lib/parse.h"
+
+#define MIN_REPORT 16 /* bytes that the programs read of any */
 
 /* Where the quoted packet's Ethernet or IP header is, by the report's own header; 0: not known. */
 static __always_inline __u32 quoted_at(const __u8 *p, void *end, bool *ethernet)
@@ -12,7 +14,7 @@ static __always_inline __u32 quoted_at(const __u8 *p, void *end, bool *ethernet)
 	const __be32 *w = (const void *)p;
 	__u32 first, at;
 
-	if ((void *)(p + 16) > end)
+	if ((void *)(p + MIN_REPORT) > end)
 		return 0;
 	first = bpf_ntohl(w[0]);
 	switch (first >> 28) {
@@ -47,49 +49,70 @@ static __always_inline __u32 quoted_at(const __u8 *p, void *end, bool *ethernet)
 	return 0;
 }
 
+/* Takes who sends to whom into hash h. The upper halves of IPv4's addresses are all the same. */
+static __always_inline __u64 hash_tuple(__u64 h, const struct tuple *t, bool v6)
+{
+	if (v6) {
+		h = hash_mix(h, t->saddr[0]);
+		h = hash_mix(h, t->daddr[0]);
+		h = hash_mix(h, t->saddr[1]);
+		h = hash_mix(h, t->daddr[1]);
+	} else {
+		h = hash_mix(h, (t->saddr[1] & ~0xffffffffULL) | t->daddr[1] >> 32);
+	}
+	return hash_mix(h, (__u64)t->sport << 48 | (__u64)t->dport << 32 | t->proto);
+}
+
+/* Of an IP header without options or extension headers. */
+static __always_inline __u32 ip_size(const struct packet *p)
+{
+	return p->v6 ? sizeof(struct ip6_header) : sizeof(struct iphdr);
+}
+
+/* Reads a quoted packet. Its ports are what stands behind the IP header, whatever that is. */
+static __always_inline bool parse_quoted(struct cursor *c, bool ethernet, struct tuple *t, bool *v6)
+{
+	const struct ports {
+		__be16 source, dest;
+	} *ports;
+	struct packet q;
+	bool tagged;
+	__u8 *first;
+
+	if (ethernet && !parse_link(c, &tagged))
+		return false;
+	first = c->at;
+	if ((void *)(first + 1) > c->end)
+		return false;
+	*v6 = *first >> 4 == 6;
+	switch (*v6 ? parse_ipv6(c, &q, t) : parse_ipv4(c, &q, t)) {
+	case PARSED_TOO_SHORT:
+	case PARSED_BAD_LENGTH:
+		return false;
+	default:
+		break;
+	}
+	ports = c->at;
+	if (!step(c, sizeof(*ports)))
+		return false;
+	t->sport = ports->source;
+	t->dport = ports->dest;
+	t->proto = q.proto;
+	return true;
+}
+
 /* The key of a flow: the header of the quoted packet, or without it the report's node. */
 static __always_inline __u64 key_of(const __u8 *p, void *end, __u64 from)
 {
 	__u32 version = p[0] >> 4;
 	/* The node, of 1.0 and 2.0; 0.5 has its sequence number there. */
 	__u64 h = hash_mix(from, version == 1 || version == 2 ? *(const __be32 *)(p + 4) : 0);
-	bool ethernet = false;
+	bool ethernet = false, v6 = false;
 	__u32 at = quoted_at(p, end, &ethernet);
-	const __u8 *q = p + (at & 0x7ff);
-	__be16 type;
+	struct cursor c = cursor_at((void *)p, end, at & 0x7ff);
+	struct tuple t;
 
-	if (at == 0 || (void *)(q + 34) > end)
-		return h;
-	if (ethernet) {
-		type = *(const __be16 *)(q + 12);
-		q += 14;
-		for (int i = 0; i < 2; i++) {
-			if (!is_vlan(type))
-				break;
-			if ((void *)(q + 4) > end)
-				return h;
-			type = *(const __be16 *)(q + 2);
-			q += 4;
-		}
-	}
-	if ((void *)(q + 24) > end)
-		return h;
-	if (q[0] == 0x45) {
-		const __be32 *w = (const void *)q;
-
-		h = hash_mix(h, (__u64)w[3] << 32 | w[4]);
-		return hash_mix(h, (__u64)w[5] << 8 | q[9]);
-	}
-	if (q[0] >> 4 == 6 && (void *)(q + 44) <= end) {
-		const __u64 *w = (const void *)(q + 8);
-
-		h = hash_mix(h, w[0]);
-		h = hash_mix(h, w[1]);
-		h = hash_mix(h, w[2]);
-		h = hash_mix(h, w[3]);
-		return hash_mix(h, (__u64) * (const __be32 *)(q + 40) << 8 | q[6]);
-	}
-	return h;
+	return at && parse_quoted(&c, ethernet, &t, &v6) ? hash_tuple(h, &t, v6) : h;
 }
 
 #endif

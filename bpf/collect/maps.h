@@ -86,7 +86,7 @@ struct {
 
 const volatile __u16 ports[PORTS] = { 32766 };
 const volatile __u32 n_ports = 1;
-/* Addresses that reports are sent to, IPv4's in b. Packets to others are not for us. */
+/* Addresses that reports are sent to, as in struct tuple. Packets to others are not for us. */
 const volatile struct {
 	__u64 a, b;
 } locals[LOCALS];

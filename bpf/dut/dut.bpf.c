@@ -7,14 +7,9 @@
  * Whatever is not one passes untouched.
  */
 #include "abi.h"
-#include "lib/vlan.h"
+#include "lib/parse.h"
 
-#include <linux/if_packet.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
-#include <linux/udp.h>
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -30,13 +25,11 @@ const volatile __u32 run = 0;
 struct rdr_trial now = {};
 struct rdr_tally tally = {};
 
-/* A test packet's headers. */
+/* A test packet. */
 struct test {
+	struct packet headers;
 	struct rdr_mark mark;
-	__u32 l3; /* offset of the IP header */
-	__u32 l4; /* offset of the UDP header */
 	__u32 payload;
-	bool ipv6;
 };
 
 static __always_inline void count(__u64 *n)
@@ -44,53 +37,36 @@ static __always_inline void count(__u64 *n)
 	__sync_fetch_and_add(n, 1);
 }
 
-/* Whether there is a UDP header at t->l4, and behind it the mark of this run. */
-static __always_inline bool has_mark(struct __sk_buff *skb, struct test *t)
+/* Reads a UDP header, and behind it the mark of this run. What the header says of its length is the
+ * device's to change. */
+static __always_inline bool parse_mark(struct cursor *c, struct test *t)
 {
-	struct udphdr udp;
+	struct udphdr *udp = c->at;
+	struct rdr_mark *mark;
 
-	if (bpf_skb_load_bytes(skb, t->l4, &udp, sizeof(udp)) ||
-	    bpf_skb_load_bytes(skb, t->l4 + sizeof(udp), &t->mark, sizeof(t->mark)))
+	if (!step(c, sizeof(*udp)))
 		return false;
-	t->payload = (__u32)bpf_ntohs(udp.len) - sizeof(udp);
-	return t->mark.magic == bpf_htonl(RDR_MAGIC) && t->mark.run == bpf_htonl(run);
+	mark = c->at;
+	if (!step(c, sizeof(*mark)))
+		return false;
+	t->payload = (__u32)bpf_ntohs(udp->len) - sizeof(*udp);
+	t->mark = *mark;
+	return mark->magic == bpf_htonl(RDR_MAGIC) && mark->run == bpf_htonl(run);
 }
 
 /* Whether this is a test packet of this run. */
 static __always_inline bool is_test(struct __sk_buff *skb, struct test *t)
 {
-	__u32 off = sizeof(struct ethhdr);
-	__be16 proto = skb->protocol;
-	struct vlan_tag tag;
+	enum parsed parsed;
+	struct cursor c;
 
-	for (int i = 0; i < 2; i++) {
-		if (!is_vlan(proto))
-			break;
-		if (bpf_skb_load_bytes(skb, off, &tag, sizeof(tag)))
-			return false;
-		proto = tag.proto;
-		off += sizeof(tag);
-	}
-	t->l3 = off;
-	if (proto == bpf_htons(ETH_P_IP)) {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)) || ip.protocol != IPPROTO_UDP ||
-		    ip.ihl < 5 || ip.frag_off & bpf_htons(0x3fff))
-			return false;
-		t->ipv6 = false;
-		t->l4 = off + ip.ihl * 4;
-	} else if (proto == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, off, &ip, sizeof(ip)) || ip.nexthdr != IPPROTO_UDP)
-			return false;
-		t->ipv6 = true;
-		t->l4 = off + sizeof(ip);
-	} else {
-		return false;
-	}
-	return has_mark(skb, t);
+	pull(skb, MAX_HEADERS + sizeof(t->mark));
+	c = skb_cursor(skb, 0);
+	parsed = parse_ip(&c, &t->headers, NULL);
+	/* A device may have put extension headers in. */
+	if (parsed == PARSED_EXTENSION)
+		parsed = skip_extensions(skb, &c, &t->headers);
+	return !parsed && t->headers.proto == IPPROTO_UDP && parse_mark(&c, t);
 }
 
 /* Writes the time at which a test packet was at a point. */
@@ -196,11 +172,11 @@ int dut_return(struct __sk_buff *skb)
 	if (!is_test(skb, &t))
 		return TC_ACT_UNSPEC;
 	failed = exchange(skb, 0, ETH_ALEN);
-	if (t.ipv6)
-		failed |= exchange(skb, t.l3 + offsetof(struct ipv6hdr, saddr), 16);
+	if (t.headers.v6)
+		failed |= exchange(skb, t.headers.l3 + offsetof(struct ipv6hdr, saddr), 16);
 	else
-		failed |= exchange(skb, t.l3 + offsetof(struct iphdr, saddr), 4);
-	failed |= exchange(skb, t.l4 + offsetof(struct udphdr, source), 2);
+		failed |= exchange(skb, t.headers.l3 + offsetof(struct iphdr, saddr), 4);
+	failed |= exchange(skb, t.headers.l4 + offsetof(struct udphdr, source), 2);
 	if (failed) {
 		count(&tally.stuck);
 		return TC_ACT_SHOT;

@@ -12,6 +12,10 @@
 
 #include <linux/pkt_cls.h>
 
+/* linux/socket.h has no address families. */
+#define AF_INET 2
+#define AF_INET6 10
+
 /* Everything about the packet that is being looked at. */
 struct hop {
 	struct work *w;
@@ -320,13 +324,16 @@ static __always_inline bool is_for_us(struct __sk_buff *skb, const struct packet
 	long r;
 
 	if (p->v6) {
-		q.family = 10;
-		if (bpf_skb_load_bytes(skb, p->l3 + 8, q.ipv6_src, 32))
+		q.family = AF_INET6;
+		if (bpf_skb_load_bytes(skb, p->l3 + offsetof(struct ip6_header, saddr), q.ipv6_src,
+				       sizeof(q.ipv6_src) + sizeof(q.ipv6_dst)))
 			return false;
 	} else {
-		q.family = 2;
-		if (bpf_skb_load_bytes(skb, p->l3 + 12, &q.ipv4_src, 4) ||
-		    bpf_skb_load_bytes(skb, p->l3 + 16, &q.ipv4_dst, 4))
+		q.family = AF_INET;
+		if (bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, saddr), &q.ipv4_src,
+				       sizeof(q.ipv4_src)) ||
+		    bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, daddr), &q.ipv4_dst,
+				       sizeof(q.ipv4_dst)))
 			return false;
 	}
 	r = bpf_fib_lookup(skb, &q, sizeof(q), 0);

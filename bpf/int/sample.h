@@ -23,52 +23,54 @@ static __always_inline __u32 crc_of(__u64 x)
 	return crc_table[x];
 }
 
-/* Addresses (IPv4 as ::ffff:a.b.c.d), protocol, ports, IPv4's ID, TCP's numbers and checksum, UDP's
- * checksum; what a packet has none of is 0. */
-#define CHOSEN_BY 51
+/* What chooses a packet. What it does not have is 0. */
+struct chosen_by {
+	__u64 saddr[2];
+	__u64 daddr[2];
+	__u8 proto;
+	__be16 sport;
+	__be16 dport;
+	__be16 id; /* IPv4's */
+	__be32 seq;
+	__be32 ack;
+	__u16 tcp_check;
+	__u16 udp_check;
+} __attribute__((packed));
 
-static __always_inline __u32 crc32(const __u8 *at)
+static __always_inline __u32 crc32(const struct chosen_by *by)
 {
+	const __u8 *at = (const __u8 *)by;
 	__u32 crc = ~0U;
 
-	for (__u32 i = 0; i < CHOSEN_BY; i++) {
+	for (__u32 i = 0; i < sizeof(*by); i++) {
 		crc = crc_of(crc ^ at[i]) ^ crc >> 4;
 		crc = crc_of(crc ^ at[i] >> 4) ^ crc >> 4;
 	}
 	return ~crc;
 }
 
-static __always_inline void copy(__u8 *to, const void *from, __u32 n)
-{
-	for (__u32 i = 0; i < n; i++)
-		to[i] = ((const __u8 *)from)[i];
-}
-
 static __always_inline bool is_chosen_by_hash(struct __sk_buff *skb, const struct packet *p,
 					      __u32 sample)
 {
-	__u8 b[CHOSEN_BY + 5] = {};
-	__be32 mapped = bpf_htonl(0xffff); /* the end of ::ffff:0:0/96 */
-	bool failed;
+	struct chosen_by by = { .proto = p->proto };
+	struct tuple t;
+	int failed = load_tuple(skb, p, &t);
 
-	if (p->v6) {
-		failed = bpf_skb_load_bytes(skb, p->l3 + 8, b, 32);
-	} else {
-		copy(b + 8, &mapped, sizeof(mapped));
-		copy(b + 24, &mapped, sizeof(mapped));
-		failed = bpf_skb_load_bytes(skb, p->l3 + 12, b + 12, 4) ||
-			 bpf_skb_load_bytes(skb, p->l3 + 16, b + 28, 4) ||
-			 bpf_skb_load_bytes(skb, p->l3 + 4, b + 37, 2);
-	}
-	b[32] = p->proto;
-	failed |= bpf_skb_load_bytes(skb, p->l4, b + 33, 4) != 0;
+	__builtin_memcpy(by.saddr, t.saddr, sizeof(by.saddr));
+	__builtin_memcpy(by.daddr, t.daddr, sizeof(by.daddr));
+	by.sport = t.sport;
+	by.dport = t.dport;
+	if (!p->v6)
+		failed |= bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, id), &by.id,
+					     sizeof(by.id));
 	if (p->proto == IPPROTO_TCP) {
-		failed |= bpf_skb_load_bytes(skb, p->l4 + 4, b + 39, 8) != 0;
-		copy(b + 47, &p->check, 2);
+		failed |= bpf_skb_load_bytes(skb, p->l4 + offsetof(struct tcphdr, seq), &by.seq,
+					     sizeof(by.seq) + sizeof(by.ack));
+		by.tcp_check = p->check;
 	} else {
-		copy(b + 49, &p->check, 2);
+		by.udp_check = p->check;
 	}
-	return !failed && crc32(b) % sample == 0;
+	return !failed && crc32(&by) % sample == 0;
 }
 
 static __always_inline bool is_chosen(struct __sk_buff *skb, const struct packet *p,

@@ -97,6 +97,11 @@ func TestRecognised(t *testing.T) {
 	four, six := testFrame(t, size, false, testTrial, seq), testFrame(t, size, true, testTrial, seq)
 	options := slices.Concat(four[:udp], []byte{1, 1, 1, 1}, four[udp:])
 	options[ip] = 0x46
+	// Headers that a device puts in: hop-by-hop options of 8 bytes, and a routing header of 24.
+	hop := slices.Concat(changed(six[:54], ip+6, 0), []byte{17, 0, 1, 4, 0, 0, 0, 0}, six[54:])
+	routed := slices.Concat(changed(six[:54], ip+6, 0), []byte{43, 0, 1, 4, 0, 0, 0, 0, 17, 2}, make([]byte, 22), six[54:])
+	first := slices.Concat(changed(six[:54], ip+6, 44), []byte{17, 0, 0, 1, 0, 0, 0, 1}, six[54:])
+	hop[ip+5], routed[ip+5], first[ip+5] = hop[ip+5]+8, routed[ip+5]+32, first[ip+5]+8
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -111,6 +116,10 @@ func TestRecognised(t *testing.T) {
 		{"IP options", options, true},
 		{"IPv6", six, true},
 		{"IPv6 in a VLAN", tagged(six, 0x8100), true},
+		{"IPv6 with hop-by-hop options", hop, true},
+		{"IPv6 with a routing header, in a VLAN", tagged(routed, 0x8100), true},
+		{"an IPv6 fragment", first, false},
+		{"IPv6 options that end beyond the packet", changed(hop, ip+40+1, 255), false},
 		{"three VLAN tags", tagged(four, 0x88a8, 0x8100, 0x8100), false},
 		{"another run", changed(four, mark+4, 0, 0, 0, 1), false},
 		{"no mark", changed(four, mark, 0, 0, 0, 0), false},
@@ -118,7 +127,7 @@ func TestRecognised(t *testing.T) {
 		{"a later fragment", changed(four, ip+6, 0, 1), false},
 		{"TCP", changed(four, ip+9, 6), false},
 		{"a header of 16 bytes", changed(four, ip, 0x44), false},
-		{"IPv6 with an extension header", changed(six, ip+6, 0), false},
+		{"IPv6 that says so of extension headers, and has none", changed(six, ip+6, 0), false},
 		{"ARP", changed(four, 12, 8, 6), false},
 		{"cut in the mark", four[:mark+15], false},
 		{"cut in the UDP header", four[:udp+7], false},

@@ -140,12 +140,7 @@ func (p *Path) load(o *Options) error {
 	var locals [maxAddresses]address
 	n := min(len(o.Addresses), maxAddresses) // what goes to more than these comes by the socket
 	for i, a := range o.Addresses[:n] {
-		if a = a.Unmap(); a.Is4() {
-			b := a.As4()
-			locals[i].B = uint64(binary.NativeEndian.Uint32(b[:]))
-			continue
-		}
-		b := a.As16()
+		b := a.As16() // of IPv4 ::ffff:a.b.c.d
 		locals[i] = address{binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:])}
 	}
 	for name, value := range map[string]any{
