@@ -18,32 +18,32 @@
 #define BANDS 192
 
 /* A band's field is the masked 4 bytes at an offset into the payload, of network byte order. */
-struct rdr_band {
+struct collect_band {
 	__u16 off;
 	__u16 flags;
 	__u32 mask;
-	__u32 lo;     /* RDR_BAND_SHARED: index in bands */
+	__u32 lo;     /* COLLECT_BAND_SHARED: index in bands */
 	__u32 span;   /* highest less lowest */
 	__u32 summed; /* all ones: the field is a part of the sum; else 0 */
 	__u32 pad;
 };
 
-enum rdr_band_flag {
-	RDR_BAND_SHARED = 1,
+enum collect_band_flag {
+	COLLECT_BAND_SHARED = 1,
 };
 
-struct rdr_shared_band {
+struct collect_shared_band {
 	__u32 lo;
 	__u32 span;
 };
 
 /* A prefix whose reports are accepted. IPv4 is written as in IPv6, ::ffff:a.b.c.d. */
-struct rdr_allowed {
+struct collect_allowed {
 	__u32 bits;
 	__u32 addr[4]; /* network byte order */
 };
 
-struct rdr_template_head {
+struct collect_template_head {
 	__u64 taken;
 	__u64 after;  /* number of the report it was made after; see ups */
 	__u64 sum_lo; /* of the summed bands' fields */
@@ -59,24 +59,24 @@ struct rdr_template_head {
 	__u32 max_len;	/* of the payload, bytes */
 };
 
-struct rdr_small {
-	struct rdr_template_head head;
+struct collect_small {
+	struct collect_template_head head;
 	__u64 mask[SMALL_WORDS];
 	__u64 value[SMALL_WORDS];
 	__u64 last[2 * SMALL_WORDS];
-	struct rdr_band band[SMALL_BANDS];
+	struct collect_band band[SMALL_BANDS];
 };
 
-struct rdr_large {
-	struct rdr_template_head head;
+struct collect_large {
+	struct collect_template_head head;
 	__u64 mask[WORDS];
 	__u64 value[WORDS];
 	__u64 last[2 * WORDS];
-	struct rdr_band band[BANDS];
+	struct collect_band band[BANDS];
 };
 
 /* Before each packet that goes up. */
-struct rdr_up {
+struct collect_up {
 	__u64 at_ns; /* CLOCK_MONOTONIC */
 	__u64 key;
 	__u64 number; /* of the report among those of this CPU that went up */
@@ -85,7 +85,7 @@ struct rdr_up {
 };
 
 /* What the first of the two programs passes on. */
-struct rdr_work {
+struct collect_work {
 	__u64 key;
 	__u32 payload; /* offset */
 	__u32 len;     /* of the payload, bytes */

@@ -16,9 +16,9 @@
 static __always_inline bool is_ours(__u16 port)
 {
 	for (__u32 i = 0; i < PORTS; i++) {
-		if (i >= n_ports)
+		if (i >= cfg_port_count)
 			break;
-		if (ports[i] == port)
+		if (cfg_ports[i] == port)
 			return true;
 	}
 	return false;
@@ -27,9 +27,9 @@ static __always_inline bool is_ours(__u16 port)
 static __always_inline bool is_local(__u64 a, __u64 b)
 {
 	for (__u32 i = 0; i < LOCALS; i++) {
-		if (i >= n_locals)
+		if (i >= cfg_local_count)
 			break;
-		if (locals[i].a == a && locals[i].b == b)
+		if (cfg_locals[i].a == a && cfg_locals[i].b == b)
 			return true;
 	}
 	return false;
@@ -38,7 +38,7 @@ static __always_inline bool is_local(__u64 a, __u64 b)
 /* Whether reports of this address are heard; if not, that is counted. 16 bytes, as they are in memory. */
 GLOBAL int is_allowed(__u64 a, __u64 b)
 {
-	struct rdr_allowed from = { .bits = 128, .addr = { a, a >> 32, b, b >> 32 } };
+	struct collect_allowed from = { .bits = 128, .addr = { a, a >> 32, b, b >> 32 } };
 	__u32 zero = 0;
 	__u64 *n;
 
@@ -50,11 +50,11 @@ GLOBAL int is_allowed(__u64 a, __u64 b)
 	return 0;
 }
 
-static __always_inline int go_up(struct xdp_md *ctx, const struct rdr_work *w)
+static __always_inline int go_up(struct xdp_md *ctx, const struct collect_work *w)
 {
 	__u64 size = (__u64)(ctx->data_end - ctx->data) & 0xffff;
 	__u32 zero = 0, slot = slot_of(w->key);
-	struct rdr_up meta = { .at_ns = bpf_ktime_get_ns(), .key = w->key, .ip = w->ip };
+	struct collect_up meta = { .at_ns = bpf_ktime_get_ns(), .key = w->key, .ip = w->ip };
 	__u64 *n = bpf_map_lookup_elem(&ups, &zero), *last = bpf_map_lookup_elem(&ups, &slot);
 
 	if (n && last)
@@ -75,8 +75,8 @@ int radar_collect(struct xdp_md *ctx)
 	const struct udphdr *udp;
 	struct packet h;
 	struct tuple t;
-	struct rdr_small *s;
-	struct rdr_work *w;
+	struct collect_small *s;
+	struct collect_work *w;
 	__u32 zero = 0, len;
 	__u64 key;
 
@@ -89,9 +89,9 @@ int radar_collect(struct xdp_md *ctx)
 	w = bpf_map_lookup_elem(&work, &zero);
 	len = bpf_ntohs(udp->len);
 	if (!w || c.at + MIN_REPORT > end || len < sizeof(*udp) + MIN_REPORT ||
-	    len > (__u64)(end - (void *)udp) || (__u64)(end - data) - h.l3 > mtu)
+	    len > (__u64)(end - (void *)udp) || (__u64)(end - data) - h.l3 > cfg_mtu)
 		return XDP_PASS;
-	if (n_allowed && !is_allowed(t.saddr[0], t.saddr[1]))
+	if (cfg_allowed_count && !is_allowed(t.saddr[0], t.saddr[1]))
 		return XDP_DROP;
 
 	t.sport = 0; /* a node may report from any */
@@ -120,8 +120,8 @@ int radar_collect(struct xdp_md *ctx)
 SEC("xdp")
 int radar_collect_large(struct xdp_md *ctx)
 {
-	struct rdr_large *l;
-	struct rdr_work *w;
+	struct collect_large *l;
+	struct collect_work *w;
 	__u32 zero = 0;
 	__u64 key;
 
@@ -147,8 +147,8 @@ int radar_drop(struct xdp_md *ctx)
 }
 
 /* For bpf2go, which finds only types that something is of. */
-const struct rdr_up *abi_up __attribute__((unused));
-const struct rdr_allowed *abi_allowed __attribute__((unused));
-const enum rdr_band_flag *abi_band_flag __attribute__((unused));
+const struct collect_up *abi_up __attribute__((unused));
+const struct collect_allowed *abi_allowed __attribute__((unused));
+const enum collect_band_flag *abi_band_flag __attribute__((unused));
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

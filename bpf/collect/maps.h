@@ -10,7 +10,7 @@ struct {
 	__uint(max_entries, 1 << 16);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64);
-	__type(value, struct rdr_small);
+	__type(value, struct collect_small);
 } small_templates SEC(".maps");
 
 struct {
@@ -18,14 +18,14 @@ struct {
 	__uint(max_entries, 1 << 12);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64);
-	__type(value, struct rdr_large);
+	__type(value, struct collect_large);
 } large_templates SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 16);
 	__type(key, __u32);
-	__type(value, struct rdr_shared_band);
+	__type(value, struct collect_shared_band);
 } bands SEC(".maps");
 
 struct {
@@ -53,12 +53,12 @@ struct {
 	__type(value, __u64);
 } shed SEC(".maps");
 
-/* Looked at if n_allowed is not 0. */
+/* Looked at if cfg_allowed_count is not 0. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct rdr_allowed);
+	__type(key, struct collect_allowed);
 	__type(value, __u32);
 } allowed SEC(".maps");
 
@@ -74,7 +74,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct rdr_work);
+	__type(value, struct collect_work);
 } work SEC(".maps");
 
 struct {
@@ -84,15 +84,15 @@ struct {
 	__type(value, __u32);
 } more SEC(".maps");
 
-const volatile __u16 ports[PORTS] = { 32766 };
-const volatile __u32 n_ports = 1;
+const volatile __u16 cfg_ports[PORTS] = { 32766 };
+const volatile __u32 cfg_port_count = 1;
 /* Addresses that reports are sent to, as in struct tuple. Packets to others are not for us. */
 const volatile struct {
 	__u64 a, b;
-} locals[LOCALS];
-const volatile __u32 n_locals = 0;
-const volatile __u32 n_allowed = 0;
+} cfg_locals[LOCALS];
+const volatile __u32 cfg_local_count = 0;
+const volatile __u32 cfg_allowed_count = 0;
 /* A packet that is longer, from the IP header on, is a GSO train that the stack will cut. */
-const volatile __u32 mtu = 1500;
+const volatile __u32 cfg_mtu = 1500;
 
 #endif

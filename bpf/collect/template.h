@@ -5,10 +5,10 @@
 
 #include "maps.h"
 
-static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask, const __u64 *value,
-				 __u64 *last, const struct rdr_band *band, const __u32 max_words,
-				 const __u32 max_bands, struct xdp_md *ctx, __u32 payload,
-				 __u32 len)
+static __always_inline bool fits(struct collect_template_head *t, const __u64 *mask,
+				 const __u64 *value, __u64 *last, const struct collect_band *band,
+				 const __u32 max_words, const __u32 max_bands, struct xdp_md *ctx,
+				 __u32 payload, __u32 len)
 {
 	const __u8 *p = (void *)(long)ctx->data + payload;
 	void *end = (void *)(long)ctx->data_end;
@@ -44,7 +44,7 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 	last[next + max_words - 1] = x;
 	m = *(volatile __u16 *)&t->bands;
 	for (__u32 i = 0; i < max_bands; i++) {
-		const struct rdr_band *b = &band[i];
+		const struct collect_band *b = &band[i];
 		__u32 lo = b->lo, span = b->span, v;
 		const __u8 *at;
 
@@ -55,8 +55,8 @@ static __always_inline bool fits(struct rdr_template_head *t, const __u64 *mask,
 			return false;
 		v = bpf_ntohl(*(const __be32 *)at) & b->mask;
 		sum += v & b->summed; /* no branch: the verifier would follow each */
-		if (b->flags & RDR_BAND_SHARED) {
-			struct rdr_shared_band *s = bpf_map_lookup_elem(&bands, &lo);
+		if (b->flags & COLLECT_BAND_SHARED) {
+			struct collect_shared_band *s = bpf_map_lookup_elem(&bands, &lo);
 
 			if (!s || v == b->mask) /* all ones: no value */
 				return false;
@@ -80,10 +80,10 @@ static __always_inline __u32 slot_of(__u64 key)
 	return 1 + (key & (SLOTS - 1));
 }
 
-static __always_inline bool is_fresh(const struct rdr_template_head *t, __u64 key)
+static __always_inline bool is_fresh(const struct collect_template_head *t, __u64 key)
 {
 	__u32 slot = slot_of(key), index = t->flow;
-	struct rdr_shared_band *s = bpf_map_lookup_elem(&bands, &index);
+	struct collect_shared_band *s = bpf_map_lookup_elem(&bands, &index);
 	__u64 *last = bpf_map_lookup_elem(&ups, &slot);
 
 	/* No further branch: the verifier would look at all that follows once more. */

@@ -11,37 +11,37 @@
 #include "lib/base.h"
 
 /* The first bytes of the UDP payload, in network byte order. */
-struct rdr_mark {
-	__be32 magic; /* RDR_MAGIC */
+struct dut_mark {
+	__be32 magic; /* DUT_MAGIC */
 	__be32 run;
 	__be32 trial;
 	__be32 seq;
 };
 
-enum rdr_magic {
-	RDR_MAGIC = 0x72647574, /* "rdut" */
+enum dut_magic {
+	DUT_MAGIC = 0x72647574, /* "rdut" */
 };
 
 /* Where a packet is stamped, in the order in which it comes there. */
-enum rdr_point {
-	RDR_POINT_SENT,	    /* egress of the port that sends */
-	RDR_POINT_RECEIVED, /* ingress of the port that receives */
-	RDR_POINT_RETURNED, /* egress of that port, where it sends packets back */
-	RDR_POINT_BACK,	    /* ingress of the first port */
-	RDR_POINTS,
+enum dut_point {
+	DUT_POINT_SENT,	    /* egress of the port that sends */
+	DUT_POINT_RECEIVED, /* ingress of the port that receives */
+	DUT_POINT_RETURNED, /* egress of that port, where it sends packets back */
+	DUT_POINT_BACK,	    /* ingress of the first port */
+	DUT_POINTS,
 };
 
 /* One packet of a trial: a cache line. */
-struct rdr_stamps {
-	__u64 at_ns[RDR_POINTS]; /* CLOCK_MONOTONIC; 0: it was not seen there */
-	__u32 seen[RDR_POINTS];	 /* how often */
+struct dut_stamps {
+	__u64 at_ns[DUT_POINTS]; /* CLOCK_MONOTONIC; 0: it was not seen there */
+	__u32 seen[DUT_POINTS];	 /* how often */
 	__u64 pad[2];
 };
 
 /* What came of a trial's packets as a whole, and what else the programs met. */
-struct rdr_tally {
-	__u64 first[RDR_POINTS]; /* packets that came to a point for the first time */
-	__u64 again[RDR_POINTS]; /* the same ones once more */
+struct dut_tally {
+	__u64 first[DUT_POINTS]; /* packets that came to a point for the first time */
+	__u64 again[DUT_POINTS]; /* the same ones once more */
 	__u64 resized;		 /* packets of another length than the trial's */
 	__u64 late;		 /* packets of an earlier trial */
 	__u64 stray;		 /* packets whose number the trial does not have */
@@ -49,7 +49,7 @@ struct rdr_tally {
 };
 
 /* What user space says of the trial that runs. */
-struct rdr_trial {
+struct dut_trial {
 	__u32 trial;
 	__u32 packets;
 	__u32 payload; /* bytes of UDP payload */

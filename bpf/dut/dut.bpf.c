@@ -16,19 +16,19 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct rdr_stamps);
+	__type(value, struct dut_stamps);
 } stamps SEC(".maps");
 
-const volatile __u32 run = 0;
+const volatile __u32 cfg_run = 0;
 
 /* User space writes and reads these while the programs run. */
-struct rdr_trial now = {};
-struct rdr_tally tally = {};
+struct dut_trial now = {};
+struct dut_tally tally = {};
 
 /* A test packet. */
 struct test {
 	struct packet headers;
-	struct rdr_mark mark;
+	struct dut_mark mark;
 	__u32 payload;
 };
 
@@ -42,7 +42,7 @@ static __always_inline void count(__u64 *n)
 static __always_inline bool parse_mark(struct cursor *c, struct test *t)
 {
 	struct udphdr *udp = c->at;
-	struct rdr_mark *mark;
+	struct dut_mark *mark;
 
 	if (!step(c, sizeof(*udp)))
 		return false;
@@ -51,7 +51,7 @@ static __always_inline bool parse_mark(struct cursor *c, struct test *t)
 		return false;
 	t->payload = (__u32)bpf_ntohs(udp->len) - sizeof(*udp);
 	t->mark = *mark;
-	return mark->magic == bpf_htonl(RDR_MAGIC) && mark->run == bpf_htonl(run);
+	return mark->magic == bpf_htonl(DUT_MAGIC) && mark->run == bpf_htonl(cfg_run);
 }
 
 /* Whether this is a test packet of this run. */
@@ -70,10 +70,10 @@ static __always_inline bool is_test(struct __sk_buff *skb, struct test *t)
 }
 
 /* Writes the time at which a test packet was at a point. */
-static __always_inline void stamp(const struct test *t, enum rdr_point point, __u64 at_ns)
+static __always_inline void stamp(const struct test *t, enum dut_point point, __u64 at_ns)
 {
 	__u32 seq = bpf_ntohl(t->mark.seq);
-	struct rdr_stamps *s;
+	struct dut_stamps *s;
 
 	if (t->mark.trial != bpf_htonl(now.trial)) {
 		count(&tally.late);
@@ -97,7 +97,7 @@ static __always_inline void stamp(const struct test *t, enum rdr_point point, __
 }
 
 /* At egress, last of all programs: the clock is read as late as can be. */
-static __always_inline int leave(struct __sk_buff *skb, enum rdr_point point)
+static __always_inline int leave(struct __sk_buff *skb, enum dut_point point)
 {
 	struct test t;
 
@@ -107,7 +107,7 @@ static __always_inline int leave(struct __sk_buff *skb, enum rdr_point point)
 }
 
 /* At ingress, first of all programs: the clock is read before the packet is. */
-static __always_inline int enter(struct __sk_buff *skb, enum rdr_point point)
+static __always_inline int enter(struct __sk_buff *skb, enum dut_point point)
 {
 	__u64 at_ns = bpf_ktime_get_ns();
 	struct test t;
@@ -120,25 +120,25 @@ static __always_inline int enter(struct __sk_buff *skb, enum rdr_point point)
 SEC("tc")
 int dut_sent(struct __sk_buff *skb)
 {
-	return leave(skb, RDR_POINT_SENT);
+	return leave(skb, DUT_POINT_SENT);
 }
 
 SEC("tc")
 int dut_received(struct __sk_buff *skb)
 {
-	return enter(skb, RDR_POINT_RECEIVED);
+	return enter(skb, DUT_POINT_RECEIVED);
 }
 
 SEC("tc")
 int dut_returned(struct __sk_buff *skb)
 {
-	return leave(skb, RDR_POINT_RETURNED);
+	return leave(skb, DUT_POINT_RETURNED);
 }
 
 SEC("tc")
 int dut_back(struct __sk_buff *skb)
 {
-	return enter(skb, RDR_POINT_BACK);
+	return enter(skb, DUT_POINT_BACK);
 }
 
 /* At ingress, last of all programs: here a test packet ends. */
@@ -185,8 +185,8 @@ int dut_return(struct __sk_buff *skb)
 }
 
 /* For bpf2go, which finds only types that something is of. */
-const struct rdr_mark *abi_mark __attribute__((unused));
-const enum rdr_magic *abi_magic __attribute__((unused));
-const enum rdr_point *abi_point __attribute__((unused));
+const struct dut_mark *abi_mark __attribute__((unused));
+const enum dut_magic *abi_magic __attribute__((unused));
+const enum dut_point *abi_point __attribute__((unused));
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -57,12 +57,7 @@ struct work {
 	__u8 moved[MOVED];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct work);
-} works SEC(".maps");
+CPU_PAGE(works, struct work);
 
 static __always_inline __u32 bits_of(__u32 i)
 {

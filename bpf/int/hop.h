@@ -99,8 +99,7 @@ static __always_inline enum int_skip put_in(struct __sk_buff *skb, struct work *
 /* Puts INT into the packet. */
 GLOBAL int source(struct __sk_buff *skb, __u32 mtu)
 {
-	__u32 zero = 0;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct work *w = page(&works);
 
 	return w ? put_in(skb, w, &w->packet, &w->entry, mtu) : INT_SKIP_NO_ROOM;
 }
@@ -180,8 +179,7 @@ static __always_inline enum int_skip add(struct __sk_buff *skb, struct work *w,
 /* Adds the node's words to the stack. */
 GLOBAL int transit(struct __sk_buff *skb, __u32 mtu)
 {
-	__u32 zero = 0;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct work *w = page(&works);
 
 	return w ? add(skb, w, &w->packet, &w->found, mtu) : INT_SKIP_NO_ROOM;
 }
@@ -245,8 +243,7 @@ static __always_inline enum int_skip remove_int(struct __sk_buff *skb, struct wo
 /* Takes INT out of the packet, which is then as the source got it. */
 GLOBAL int sink(struct __sk_buff *skb)
 {
-	__u32 zero = 0;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct work *w = page(&works);
 
 	return w ? remove_int(skb, w, &w->packet, &w->found) : INT_SKIP_NO_ROOM;
 }

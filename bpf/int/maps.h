@@ -4,6 +4,7 @@
 #define INT_MAPS_H
 
 #include "abi.h"
+#include "lib/system.h"
 
 /* Mapped: user space writes single fields while programs write others. */
 struct {
@@ -15,20 +16,9 @@ struct {
 } ports SEC(".maps");
 
 /* One for all nodes of a host. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct int_control);
-} control SEC(".maps");
+SHARED_PAGE(control, struct int_control);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct int_counters);
-} counters SEC(".maps");
+CPU_PAGE(counters, struct int_counters);
 
 /* struct int_report and a quote, to user space. One for all nodes of a host. */
 struct {

@@ -25,38 +25,23 @@ struct hop {
 	__u64 now;
 };
 
-/*
- * Which entry of the watchlist the packet matches, whose IP header begins at l3, counted from 1;
- * 0: none. len: of the IP packet. User space replaces the body by the compiled expressions when it
- * loads the programs, so the compiler must not know the result.
- */
-GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)
-{
-	int verdict = 1;
-
-	asm volatile("" : "+r"(verdict) : "r"(skb), "r"(l3), "r"(len));
-	return verdict;
-}
-
 /* Whether packets leave with INT by the port. */
 static __always_inline bool leads_inside(const struct int_port *out)
 {
 	return (out->flags & (INT_PORT_INSIDE | INT_PORT_EDGE)) == INT_PORT_INSIDE;
 }
 
-static __always_inline bool is_leased(__u64 now)
+static __always_inline bool may_mark(__u64 now)
 {
-	__u32 zero = 0;
-	struct int_control *c = bpf_map_lookup_elem(&control, &zero);
+	struct int_control *c = page(&control);
 
-	return c && now < READ_ONCE(c->lease_ns);
+	return c && is_leased(&c->lease_ns, now);
 }
 
 /* Whether there is INT in the packet in works[0]. */
 GLOBAL int find_int(struct __sk_buff *skb)
 {
-	__u32 zero = 0;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct work *w = page(&works);
 
 	return w && find(skb, &w->packet, &w->found);
 }
@@ -74,8 +59,7 @@ static __always_inline bool is_train(const struct __sk_buff *skb, const struct p
  * bears INT once it is a packet of its own. */
 GLOBAL int segment_bears(struct __sk_buff *skb, __u32 at, __u32 size)
 {
-	__u32 zero = 0;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	struct work *w = page(&works);
 	__be32 word[4] = {};
 
 	if (!w || (size < SHIM + HEADER ? bpf_skb_load_bytes(skb, at, word, LEAST_INT) :
@@ -110,8 +94,8 @@ GLOBAL int some_bear(struct __sk_buff *skb, __u32 at)
 /* Whether any segment of the train in works[0] does. */
 GLOBAL int train_bears(struct __sk_buff *skb)
 {
-	__u32 zero = 0, each = skb->gso_size, end = skb->len, at;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	__u32 each = skb->gso_size, end = skb->len, at;
+	struct work *w = page(&works);
 
 	if (!w)
 		return true;
@@ -136,9 +120,8 @@ GLOBAL int train_bears(struct __sk_buff *skb)
  */
 GLOBAL int cover(struct __sk_buff *skb, __u32 mtu)
 {
-	__u32 zero = 0;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
-	struct int_counters *n = bpf_map_lookup_elem(&counters, &zero);
+	struct work *w = page(&works);
+	struct int_counters *n = page(&counters);
 	enum int_skip why = INT_SKIP_GSO;
 
 	if (!w || !n)
@@ -207,7 +190,7 @@ static __always_inline int pass_on(struct __sk_buff *skb, const struct hop *h)
 		return TC_ACT_UNSPEC;
 	}
 	observe(skb, &h->w->report, h->in, h->out, f->instructions, h->now);
-	if (!is_leased(h->now)) {
+	if (!may_mark(h->now)) {
 		count_skip(h->n, INT_SKIP_LEASE);
 		return TC_ACT_UNSPEC;
 	}
@@ -291,7 +274,7 @@ static __always_inline int begin(struct __sk_buff *skb, const struct hop *h)
 		return INT_SKIP_NOT_SOURCE;
 	if (!e->instructions)
 		return INT_SKIP_NO_INSTRUCTION;
-	if (!is_leased(h->now))
+	if (!may_mark(h->now))
 		return INT_SKIP_LEASE;
 	if (!is_chosen(skb, p, e))
 		return INT_SKIP_NOT_SAMPLED;
@@ -343,14 +326,13 @@ static __always_inline bool is_for_us(struct __sk_buff *skb, const struct packet
 
 static __always_inline int check_incoming(struct __sk_buff *skb, struct int_port *port, __u64 now)
 {
-	__u32 zero = 0;
 	struct hop h = { .in = port, .out = port, .now = now };
 	bool is_edge = !(port->flags & INT_PORT_INSIDE);
 	enum int_skip why;
 	bool train;
 
-	h.w = bpf_map_lookup_elem(&works, &zero);
-	h.n = bpf_map_lookup_elem(&counters, &zero);
+	h.w = page(&works);
+	h.n = page(&counters);
 	if (!h.w || !h.n)
 		return TC_ACT_UNSPEC;
 	why = parse(skb, &h.w->packet);
@@ -398,12 +380,11 @@ int radar_int_ingress(struct __sk_buff *skb)
 SEC("tc")
 int radar_int_egress(struct __sk_buff *skb)
 {
-	__u32 zero = 0;
 	struct hop h = { .out = port_of(skb->ifindex) };
 	enum int_skip why;
 
-	h.w = bpf_map_lookup_elem(&works, &zero);
-	h.n = bpf_map_lookup_elem(&counters, &zero);
+	h.w = page(&works);
+	h.n = page(&counters);
 	if (!h.out || !h.w || !h.n)
 		return TC_ACT_UNSPEC;
 	h.now = bpf_ktime_get_ns();

@@ -9,7 +9,15 @@
 
 #include "hop.h"
 
-#define ICMP_SIZE 8 /* of an error's header */
+/* The header of an error. */
+struct icmp_error {
+	__u8 type;
+	__u8 code;
+	__be16 check;
+	__u8 length6; /* of the quote, where extensions follow (RFC 4884): ICMPv6, in 8 bytes */
+	__u8 length4; /* ICMP, in 4 bytes */
+	__be16 rest;
+};
 
 /* Types of ICMP errors (RFC 792), and of ICMPv6 errors with a length (RFC 4443). */
 #define ICMP_UNREACHABLE 3
@@ -44,68 +52,59 @@ static __always_inline bool is_error(bool v6, __u8 type)
 	       type == ICMP_TIME || type == ICMP_PARAMETER;
 }
 
-/* Bytes of the quote where the error says it (RFC 4884): extensions follow them. Else 0. */
-static __always_inline __u32 said_length(bool v6, const __u8 *icmp)
+/* Bytes of the quote where the error says it: extensions follow them. Else 0. */
+static __always_inline __u32 said_length(bool v6, const struct icmp_error *e)
 {
 	if (v6)
-		return icmp[0] == ICMP6_UNREACHABLE || icmp[0] == ICMP6_TIME ? icmp[4] * 8 : 0;
-	return icmp[0] == ICMP_UNREACHABLE || icmp[0] == ICMP_TIME || icmp[0] == ICMP_PARAMETER ?
-		       icmp[5] * 4 :
+		return e->type == ICMP6_UNREACHABLE || e->type == ICMP6_TIME ? e->length6 * 8 : 0;
+	return e->type == ICMP_UNREACHABLE || e->type == ICMP_TIME || e->type == ICMP_PARAMETER ?
+		       e->length4 * 4 :
 		       0;
 }
 
 /* Reads the quoted IP header, at q->l3. */
 static __always_inline bool read_quoted_ip(struct __sk_buff *skb, struct packet *q, bool v6)
 {
-	__be32 w[10];
-	__u32 size;
+	struct cursor c = { .off = q->l3 };
+	struct ip6_header ip6;
+	struct iphdr ip;
 
-	q->v6 = v6;
 	if (v6) {
-		if (bpf_skb_load_bytes(skb, q->l3, w, sizeof(w)) || bpf_ntohl(w[0]) >> 28 != 6)
-			return false;
-		q->dscp = bpf_ntohl(w[0]) >> 22 & 0x3f;
-		q->l4_len = bpf_ntohl(w[1]) >> 16;
-		q->proto = bpf_ntohl(w[1]) >> 8;
-		q->ip_len = q->l4_len + IP6_BASE;
-		q->l4 = q->l3 + IP6_BASE;
-		return true;
+		c.at = &ip6;
+		c.end = &ip6 + 1;
+		return !bpf_skb_load_bytes(skb, q->l3, &ip6, sizeof(ip6)) &&
+		       parse_ipv6(&c, q, NULL) == PARSED;
 	}
-	if (bpf_skb_load_bytes(skb, q->l3, w, IP_BASE) || bpf_ntohl(w[0]) >> 28 != 4 ||
-	    w[1] & bpf_htonl(0x3fff))
-		return false;
-	size = (bpf_ntohl(w[0]) >> 24 & 15) * 4;
-	q->dscp = bpf_ntohl(w[0]) >> 18 & 0x3f;
-	q->ip_len = bpf_ntohl(w[0]) & 0xffff;
-	q->proto = bpf_ntohl(w[2]) >> 16;
-	if (size < IP_BASE || q->ip_len < size)
-		return false;
-	q->l4_len = q->ip_len - size;
-	q->l4 = q->l3 + size;
-	return true;
+	c.at = &ip;
+	c.end = &ip + 1;
+	return !bpf_skb_load_bytes(skb, q->l3, &ip, sizeof(ip)) &&
+	       parse_ipv4(&c, q, NULL) == PARSED;
 }
 
 /* Reads the quoted header of TCP or UDP, of which 8 bytes are enough where UDP is. */
 static __always_inline bool read_quoted_l4(struct __sk_buff *skb, struct packet *q, __u32 own)
 {
-	__be32 w[5];
-	__u32 size = q->proto == IPPROTO_UDP ? 8 : 20;
+	__u32 size = q->proto == IPPROTO_UDP ? sizeof(struct udphdr) : sizeof(struct tcphdr);
+	union {
+		struct udphdr udp;
+		struct tcphdr tcp;
+	} h;
 
 	if (q->l4 - q->l3 + size > own || q->l4_len < size)
 		return false;
 	if (q->proto == IPPROTO_UDP) {
-		if (bpf_skb_load_bytes(skb, q->l4, w, 8))
+		if (bpf_skb_load_bytes(skb, q->l4, &h, sizeof(h.udp)))
 			return false;
-		q->check = bpf_htons(bpf_ntohl(w[1]));
+		q->check = h.udp.check;
 	} else {
-		if (bpf_skb_load_bytes(skb, q->l4, w, 20))
+		if (bpf_skb_load_bytes(skb, q->l4, &h, sizeof(h.tcp)))
 			return false;
-		size = (bpf_ntohl(w[3]) >> 28) * 4;
-		if (size < 20 || size > q->l4_len)
+		size = h.tcp.doff * 4;
+		if (size < sizeof(h.tcp) || size > q->l4_len)
 			return false;
-		q->check = bpf_htons(bpf_ntohl(w[4]) >> 16);
+		q->check = h.tcp.check;
 	}
-	q->dport = bpf_htons(bpf_ntohl(w[0]));
+	q->dport = h.udp.dest; /* TCP has its ports there, too */
 	q->data = q->l4 + size;
 	return true;
 }
@@ -113,8 +112,8 @@ static __always_inline bool read_quoted_l4(struct __sk_buff *skb, struct packet 
 /* The sum of what is taken out: n bytes at offset `at`. All ones: it cannot be read. */
 GLOBAL __u64 sum_out(struct __sk_buff *skb, __u32 at, __u32 n)
 {
-	__u32 zero = 0, left = n;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	__u32 left = n;
+	struct work *w = page(&works);
 	__u64 size = BOUNDED(n, MOVED);
 	__s64 sum = 0;
 
@@ -144,8 +143,11 @@ static __always_inline enum sum_state quoted_state(const struct work *w, const s
 
 	if (!q->check && q->proto == IPPROTO_UDP)
 		return SUM_NONE;
-	sum = q->v6 ? bpf_csum_diff(NULL, 0, (void *)(w->block + 8), 32, 0) :
-		      bpf_csum_diff(NULL, 0, (void *)(w->block + 12), 8, 0);
+	sum = q->v6 ? bpf_csum_diff(NULL, 0,
+				    (void *)(w->block + offsetof(struct ip6_header, saddr)),
+				    2 * sizeof(struct in6_addr), 0) :
+		      bpf_csum_diff(NULL, 0, (void *)(w->block + offsetof(struct iphdr, saddr)),
+				    2 * sizeof(__be32), 0);
 	sum = (__u32)sum + bpf_htons(q->proto) + bpf_htons(q->l4_len);
 	return fold(sum) == q->check ? SUM_PARTIAL : SUM_DONE;
 }
@@ -181,25 +183,10 @@ static __always_inline void restore_quoted_l4(struct work *w, const struct packe
 static __always_inline void restore_quoted_ip(struct work *w, const struct packet *q, __u8 dscp,
 					      __u8 proto, __u32 fewer)
 {
-	if (q->v6) {
-		struct ipv6hdr *ip = (void *)w->block;
-		__be16 was = *(__be16 *)ip;
-
-		*(__be16 *)ip = (was & bpf_htons(0xf03f)) | bpf_htons((__u16)dscp << 6);
-		ip->payload_len = bpf_htons(q->l4_len - fewer);
-		ip->nexthdr = proto;
-	} else {
-		struct iphdr *ip = (void *)w->block;
-		__be16 *word = (void *)w->block, was[3] = { word[0], word[1], word[4] };
-		__u32 sum;
-
-		ip->tos = (ip->tos & 3) | dscp << 2;
-		ip->tot_len = bpf_htons(q->ip_len - fewer);
-		ip->protocol = proto;
-		sum = (__u16)~ip->check + sum_change(was[0], word[0]) +
-		      sum_change(was[1], word[1]) + sum_change(was[2], word[4]);
-		ip->check = sum_to_check(sum, 0);
-	}
+	if (q->v6)
+		change_ipv6((void *)w->block, q->ip_len - fewer, dscp, proto);
+	else
+		change_ipv4((void *)w->block, q->ip_len - fewer, dscp, proto);
 }
 
 /*
@@ -227,7 +214,7 @@ static __always_inline bool write_error(struct __sk_buff *skb, const struct pack
 					__u32 fewer, __u8 had, __u8 has)
 {
 	__u8 dscp = p->dscp;
-	__u32 at = p->l4 + 2;
+	__u32 at = p->l4 + offsetof(struct icmp_error, check);
 	__be16 check;
 
 	if (bpf_skb_load_bytes(skb, at, &check, sizeof(check)))
@@ -247,8 +234,8 @@ static __always_inline bool write_error(struct __sk_buff *skb, const struct pack
  * are there. The quote ends at `end`; fixed: see cut_out(). */
 GLOBAL int take_out_of_quote(struct __sk_buff *skb, __u32 own, __u32 end, __u32 fixed)
 {
-	__u32 zero = 0, at, n, there, head;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	__u32 at, n, there, head;
+	struct work *w = page(&works);
 	const struct packet *p, *q;
 	__u64 sum, size, change;
 	const struct found *f;
@@ -294,8 +281,8 @@ GLOBAL int take_out_of_quote(struct __sk_buff *skb, __u32 own, __u32 end, __u32 
 /* Reads the quoted headers at q->l3, of `have` bytes, and looks for INT behind them. */
 GLOBAL int find_quoted(struct __sk_buff *skb, __u32 have)
 {
-	__u32 zero = 0, own, at;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	__u32 own, at;
+	struct work *w = page(&works);
 	__be32 word[4] = {};
 	struct packet *q;
 
@@ -313,8 +300,8 @@ GLOBAL int find_quoted(struct __sk_buff *skb, __u32 have)
 	at = q->data - q->l3;
 	if (at + LEAST_INT > own)
 		return at < own ? QUOTED_UNKNOWN : QUOTED_NO_INT;
-	if (at + SHIM + HEADER > own ? bpf_skb_load_bytes(skb, q->data, word, 12) :
-				       bpf_skb_load_bytes(skb, q->data, word, 16))
+	if (at + SHIM + HEADER > own ? bpf_skb_load_bytes(skb, q->data, word, LEAST_INT) :
+				       bpf_skb_load_bytes(skb, q->data, word, sizeof(word)))
 		return QUOTED_NO_INT;
 	return read_int(q, &w->found, q->l4_len - (q->data - q->l4), word) ? QUOTED_RESTORED :
 									     QUOTED_NO_INT;
@@ -323,26 +310,26 @@ GLOBAL int find_quoted(struct __sk_buff *skb, __u32 have)
 /* Takes INT out of what the ICMP error quotes that is in works[0]. Returns enum quoted. */
 GLOBAL int restore_quote(struct __sk_buff *skb)
 {
-	__u32 zero = 0, have, own, said;
-	struct work *w = bpf_map_lookup_elem(&works, &zero);
+	__u32 have, own, said;
+	struct work *w = page(&works);
 	struct packet *p, *q;
-	__u8 icmp[ICMP_SIZE];
+	struct icmp_error icmp;
 	int found;
 
 	if (!w)
 		return QUOTED_NO_INT;
 	p = &w->packet;
 	q = &w->quoted;
-	if (p->l4_len < ICMP_SIZE || p->l3 + p->ip_len > skb->len ||
-	    bpf_skb_load_bytes(skb, p->l4, icmp, sizeof(icmp)) || !is_error(p->v6, icmp[0]))
+	if (p->l4_len < sizeof(struct icmp_error) || p->l3 + p->ip_len > skb->len ||
+	    bpf_skb_load_bytes(skb, p->l4, &icmp, sizeof(icmp)) || !is_error(p->v6, icmp.type))
 		return QUOTED_NO_INT;
-	have = p->l4_len - ICMP_SIZE;
-	said = said_length(p->v6, icmp);
+	have = p->l4_len - sizeof(struct icmp_error);
+	said = said_length(p->v6, &icmp);
 	if (said > have)
 		said = 0;
 	if (said)
 		have = said;
-	q->l3 = p->l4 + ICMP_SIZE;
+	q->l3 = p->l4 + sizeof(struct icmp_error);
 	found = find_quoted(skb, have);
 	if (found != QUOTED_RESTORED)
 		return found;

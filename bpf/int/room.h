@@ -89,40 +89,63 @@ static __always_inline __be16 less(__u32 bytes)
 	return ~bpf_htons(bytes);
 }
 
+#define ECN 3 /* of IPv4's TOS */
+
+/* The DSCP in the first two bytes of an IPv6 header. */
+#define DSCP6_SHIFT 6
+#define DSCP6 (0x3f << DSCP6_SHIFT)
+
+/* The fields of an IPv4 header that INT changes, as words of its checksum. */
+struct ipv4_words {
+	__be16 tos;
+	__be16 tot_len;
+	__be16 other[2];
+	__be16 protocol;
+};
+
+/* Sets length, DSCP and protocol. */
+static __always_inline void change_ipv4(struct iphdr *ip, __u32 ip_len, __u8 dscp, __u8 proto)
+{
+	const struct ipv4_words *now = (const void *)ip;
+	struct ipv4_words was = *now;
+	__u32 sum;
+
+	ip->tos = (ip->tos & ECN) | dscp << 2;
+	ip->tot_len = bpf_htons(ip_len);
+	ip->protocol = proto;
+	sum = (__u16)~ip->check + sum_change(was.tos, now->tos) +
+	      sum_change(was.tot_len, now->tot_len) + sum_change(was.protocol, now->protocol);
+	ip->check = sum_to_check(sum, 0);
+}
+
+static __always_inline void change_ipv6(struct ip6_header *ip, __u32 ip_len, __u8 dscp, __u8 proto)
+{
+	__be16 *first = (void *)ip;
+
+	*first = (*first & ~bpf_htons(DSCP6)) | bpf_htons((__u16)dscp << DSCP6_SHIFT);
+	ip->start.payload_len = bpf_htons(ip_len - sizeof(*ip));
+	ip->start.next = proto;
+}
+
 /* Sets length, DSCP and protocol in the IP header. */
 static __always_inline bool write_ip(struct __sk_buff *skb, const struct packet *p, __u32 ip_len,
 				     __u8 dscp, __u8 proto)
 {
 	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	struct ip6_header *ip6;
+	struct iphdr *ip;
 
 	data += p->l3 & 0x1f; /* 22 at most; for the verifier */
+	ip6 = data;
+	ip = data;
 	if (p->v6) {
-		struct ipv6hdr *ip = data;
-		__be16 was;
-
-		if ((void *)(ip + 1) > end)
+		if ((void *)(ip6 + 1) > end)
 			return false;
-		was = *(__be16 *)ip;
-		*(__be16 *)ip = (was & bpf_htons(0xf03f)) | bpf_htons((__u16)dscp << 6);
-		ip->payload_len = bpf_htons(ip_len - sizeof(*ip));
-		ip->nexthdr = proto;
+		change_ipv6(ip6, ip_len, dscp, proto);
 	} else {
-		struct iphdr *ip = data;
-		__be16 *word = data;
-		__u32 sum;
-		__be16 was[3];
-
 		if ((void *)(ip + 1) > end)
 			return false;
-		was[0] = word[0];
-		was[1] = word[1];
-		was[2] = word[4];
-		ip->tos = (ip->tos & 3) | dscp << 2;
-		ip->tot_len = bpf_htons(ip_len);
-		ip->protocol = proto;
-		sum = (__u16)~ip->check + sum_change(was[0], word[0]) +
-		      sum_change(was[1], word[1]) + sum_change(was[2], word[4]);
-		ip->check = sum_to_check(sum, 0);
+		change_ipv4(ip, ip_len, dscp, proto);
 	}
 	return true;
 }

@@ -53,16 +53,23 @@ static __always_inline bool is_chosen_by_hash(struct __sk_buff *skb, const struc
 					      __u32 sample)
 {
 	struct chosen_by by = { .proto = p->proto };
-	struct tuple t;
-	int failed = load_tuple(skb, p, &t);
+	struct {
+		__be32 saddr, daddr;
+	} ip = {};
+	int failed;
 
-	__builtin_memcpy(by.saddr, t.saddr, sizeof(by.saddr));
-	__builtin_memcpy(by.daddr, t.daddr, sizeof(by.daddr));
-	by.sport = t.sport;
-	by.dport = t.dport;
-	if (!p->v6)
-		failed |= bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, id), &by.id,
-					     sizeof(by.id));
+	if (p->v6) {
+		failed = bpf_skb_load_bytes(skb, p->l3 + offsetof(struct ip6_header, saddr),
+					    &by.saddr, sizeof(by.saddr) + sizeof(by.daddr));
+	} else {
+		failed = bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, saddr), &ip,
+					    sizeof(ip)) ||
+			 bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, id), &by.id,
+					    sizeof(by.id));
+		map_ipv4(by.saddr, ip.saddr);
+		map_ipv4(by.daddr, ip.daddr);
+	}
+	failed |= bpf_skb_load_bytes(skb, p->l4, &by.sport, sizeof(by.sport) + sizeof(by.dport));
 	if (p->proto == IPPROTO_TCP) {
 		failed |= bpf_skb_load_bytes(skb, p->l4 + offsetof(struct tcphdr, seq), &by.seq,
 					     sizeof(by.seq) + sizeof(by.ack));

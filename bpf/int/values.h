@@ -160,9 +160,9 @@ static __always_inline void put_time(struct writer *w, __u64 ns, bool v10)
  */
 GLOBAL __u64 write_values(struct __sk_buff *skb, __u32 at, __u32 what)
 {
-	__u32 zero = 0, has, i = what;
-	struct work *work = bpf_map_lookup_elem(&works, &zero);
-	struct int_control *c = bpf_map_lookup_elem(&control, &zero);
+	__u32 has, i = what;
+	struct work *work = page(&works);
+	struct int_control *c = page(&control);
 	struct writer w = { .to = (void *)(long)skb->data, .end = (void *)(long)skb->data_end };
 	bool v10 = what & VALUES_V10;
 	struct int_report *r;

@@ -275,28 +275,4 @@ static __always_inline enum parsed parse_l4(struct cursor *c, struct packet *p, 
 	return size <= p->l4_len ? PARSED : PARSED_BAD_LENGTH;
 }
 
-/* The addresses, protocol and ports of a packet that was read before. Not 0: they are not there. */
-static __always_inline int load_tuple(struct __sk_buff *skb, const struct packet *p,
-				      struct tuple *t)
-{
-	int failed;
-
-	if (p->v6) {
-		failed = bpf_skb_load_bytes(skb, p->l3 + offsetof(struct ip6_header, saddr),
-					    t->saddr, sizeof(t->saddr) + sizeof(t->daddr));
-	} else {
-		struct {
-			__be32 saddr, daddr;
-		} ip = {};
-
-		failed = bpf_skb_load_bytes(skb, p->l3 + offsetof(struct iphdr, saddr), &ip,
-					    sizeof(ip));
-		map_ipv4(t->saddr, ip.saddr);
-		map_ipv4(t->daddr, ip.daddr);
-	}
-	t->proto = p->proto;
-	return failed |
-	       bpf_skb_load_bytes(skb, p->l4, &t->sport, sizeof(t->sport) + sizeof(t->dport));
-}
-
 #endif

@@ -63,14 +63,14 @@ func checksummed(c *chain) (traffic, error) {
 	return udp(nil)(c)
 }
 
-func intWatchlist(instructions uint16, words uint8) (list [16]bpfobj.IntIntEntry) {
-	list[0] = bpfobj.IntIntEntry{Instructions: instructions, Mode: uint8(bpfobj.IntIntModeINT_MODE_MD), Remaining: 8, Words: words}
+func intWatchlist(instructions uint16, words uint8) (list [16]bpfobj.IntEntry) {
+	list[0] = bpfobj.IntEntry{Instructions: instructions, Mode: uint8(bpfobj.INT_MODE_MD), Remaining: 8, Words: words}
 	return list
 }
 
-func xdWatchlist() [16]bpfobj.IntIntEntry {
+func xdWatchlist() [16]bpfobj.IntEntry {
 	list := intWatchlist(0xfc00, 8)
-	list[0].Mode = uint8(bpfobj.IntIntModeINT_MODE_XD)
+	list[0].Mode = uint8(bpfobj.INT_MODE_XD)
 	return list
 }
 
@@ -83,10 +83,10 @@ type intNode struct {
 // intDesign is INT by three nodes. set changes constants.
 func intDesign(name string, set map[string]any) maker {
 	return func(c *chain, _ uint32) (*design, error) {
-		inside := uint32(bpfobj.IntIntPortFlagINT_PORT_INSIDE)
+		inside := uint32(bpfobj.INT_PORT_INSIDE)
 		nodes := []intNode{
 			{inside, true}, {inside, false},
-			{inside | uint32(bpfobj.IntIntPortFlagINT_PORT_HOST), false},
+			{inside | uint32(bpfobj.INT_PORT_HOST), false},
 		}
 		d := &design{name: name}
 		var closers []func()
@@ -107,7 +107,7 @@ func intDesign(name string, set map[string]any) maker {
 			colls = append(colls, coll)
 			shared[bpfobj.IntMapControl], shared[bpfobj.IntMapReports] = coll.Maps[bpfobj.IntMapControl], coll.Maps[bpfobj.IntMapReports]
 		}
-		if err := shared[bpfobj.IntMapControl].Put(uint32(0), bpfobj.IntIntControl{LeaseNs: ^uint64(0)}); err != nil {
+		if err := shared[bpfobj.IntMapControl].Put(uint32(0), bpfobj.IntControl{LeaseNs: ^uint64(0)}); err != nil {
 			d.close()
 			return nil, err
 		}
@@ -119,7 +119,7 @@ func intDesign(name string, set map[string]any) maker {
 			device := uint32(c.device(0, i))
 			coll := colls[h.node]
 			d.progs[i] = []*ebpf.Program{coll.Programs[prog]}
-			port := bpfobj.IntIntPort{Ifindex: device, Flags: nodes[h.node].flags, Mtu: 1500, L2: ^uint32(0), Utilisation: ^uint32(0), Id: uint16(device)}
+			port := bpfobj.IntPort{Ifindex: device, Flags: nodes[h.node].flags, Mtu: 1500, L2: ^uint32(0), Utilisation: ^uint32(0), Id: uint16(device)}
 			if err := coll.Maps[bpfobj.IntMapPorts].Put(device&255, port); err != nil {
 				d.close()
 				return nil, err
@@ -161,19 +161,19 @@ func (n intNode) load(id uint32, set map[string]any, shared map[string]*ebpf.Map
 // intSkipped is how many packets of TCP and UDP got nothing from a node.
 func intSkipped(colls []*ebpf.Collection) (sum uint64, err error) {
 	for _, c := range colls {
-		var each []bpfobj.IntIntCounters
+		var each []bpfobj.IntCounters
 		if err := c.Maps[bpfobj.IntMapCounters].Lookup(uint32(0), &each); err != nil {
 			return 0, err
 		}
 		for _, one := range each {
 			for why, n := range one.Skipped {
-				switch bpfobj.IntIntSkip(why) {
-				case bpfobj.IntIntSkipINT_SKIP_NOT_IP, bpfobj.IntIntSkipINT_SKIP_NOT_TCP_UDP, bpfobj.IntIntSkipINT_SKIP_EXTENSION:
+				switch bpfobj.IntSkip(why) {
+				case bpfobj.INT_SKIP_NOT_IP, bpfobj.INT_SKIP_NOT_TCP_UDP, bpfobj.INT_SKIP_EXTENSION:
 				default:
 					sum += n
 				}
 			}
-			sum += one.Done[bpfobj.IntIntDoneINT_DONE_REPORT_LOST]
+			sum += one.Done[bpfobj.INT_DONE_REPORT_LOST]
 		}
 	}
 	return sum, nil

@@ -28,7 +28,7 @@ sums() {
 		for package in "${objects[@]}"; do printf '%s\n' "$package"/*_bpfel.{go,o}; done
 	} | sort | while read -r file; do [ ! -e "$file" ] || sha256sum "$file"; done
 	printf '%s  commands\n' "$({
-		grep -rhE '^//go:generate .*bpf2go' --include='*.go' "${objects[@]}"
+		grep -rhE '^//go:generate .*(bpf2go|bpfel)' --include='*.go' "${objects[@]}"
 		grep -E '^[[:space:]]+github.com/cilium/ebpf ' go.mod
 	} | sort | sha256sum | cut -d' ' -f1)"
 }

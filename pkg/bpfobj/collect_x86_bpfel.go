@@ -13,13 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type CollectRdrAllowed struct {
+type CollectAllowed struct {
 	_    structs.HostLayout
 	Bits uint32
 	Addr [4]uint32
 }
 
-type CollectRdrBand struct {
+type CollectBand struct {
 	_      structs.HostLayout
 	Off    uint16
 	Flags  uint16
@@ -30,37 +30,37 @@ type CollectRdrBand struct {
 	Pad    uint32
 }
 
-type CollectRdrBandFlag uint32
+type CollectBandFlag uint32
 
 const (
-	CollectRdrBandFlagRDR_BAND_SHARED CollectRdrBandFlag = 1
+	COLLECT_BAND_SHARED CollectBandFlag = 1
 )
 
-type CollectRdrLarge struct {
+type CollectLarge struct {
 	_     structs.HostLayout
-	Head  CollectRdrTemplateHead
+	Head  CollectTemplateHead
 	Mask  [160]uint64
 	Value [160]uint64
 	Last  [320]uint64
-	Band  [192]CollectRdrBand
+	Band  [192]CollectBand
 }
 
-type CollectRdrSharedBand struct {
+type CollectSharedBand struct {
 	_    structs.HostLayout
 	Lo   uint32
 	Span uint32
 }
 
-type CollectRdrSmall struct {
+type CollectSmall struct {
 	_     structs.HostLayout
-	Head  CollectRdrTemplateHead
+	Head  CollectTemplateHead
 	Mask  [56]uint64
 	Value [56]uint64
 	Last  [112]uint64
-	Band  [32]CollectRdrBand
+	Band  [32]CollectBand
 }
 
-type CollectRdrTemplateHead struct {
+type CollectTemplateHead struct {
 	_          structs.HostLayout
 	Taken      uint64
 	After      uint64
@@ -77,7 +77,7 @@ type CollectRdrTemplateHead struct {
 	MaxLen     uint32
 }
 
-type CollectRdrUp struct {
+type CollectUp struct {
 	_      structs.HostLayout
 	AtNs   uint64
 	Key    uint64
@@ -86,7 +86,7 @@ type CollectRdrUp struct {
 	Pad    uint32
 }
 
-type CollectRdrWork struct {
+type CollectWork struct {
 	_       structs.HostLayout
 	Key     uint64
 	Payload uint32
@@ -115,12 +115,12 @@ const (
 	CollectVarAbiAllowed         = "abi_allowed"
 	CollectVarAbiBandFlag        = "abi_band_flag"
 	CollectVarAbiUp              = "abi_up"
-	CollectVarLocals             = "locals"
-	CollectVarMtu                = "mtu"
-	CollectVarN_allowed          = "n_allowed"
-	CollectVarN_locals           = "n_locals"
-	CollectVarN_ports            = "n_ports"
-	CollectVarPorts              = "ports"
+	CollectVarCfgAllowedCount    = "cfg_allowed_count"
+	CollectVarCfgLocalCount      = "cfg_local_count"
+	CollectVarCfgLocals          = "cfg_locals"
+	CollectVarCfgMtu             = "cfg_mtu"
+	CollectVarCfgPortCount       = "cfg_port_count"
+	CollectVarCfgPorts           = "cfg_ports"
 )
 
 // LoadCollect returns the embedded CollectionSpec for Collect.
@@ -190,15 +190,15 @@ type CollectMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type CollectVariableSpecs struct {
-	AbiAllowed  *ebpf.VariableSpec `ebpf:"abi_allowed"`
-	AbiBandFlag *ebpf.VariableSpec `ebpf:"abi_band_flag"`
-	AbiUp       *ebpf.VariableSpec `ebpf:"abi_up"`
-	Locals      *ebpf.VariableSpec `ebpf:"locals"`
-	Mtu         *ebpf.VariableSpec `ebpf:"mtu"`
-	N_allowed   *ebpf.VariableSpec `ebpf:"n_allowed"`
-	N_locals    *ebpf.VariableSpec `ebpf:"n_locals"`
-	N_ports     *ebpf.VariableSpec `ebpf:"n_ports"`
-	Ports       *ebpf.VariableSpec `ebpf:"ports"`
+	AbiAllowed      *ebpf.VariableSpec `ebpf:"abi_allowed"`
+	AbiBandFlag     *ebpf.VariableSpec `ebpf:"abi_band_flag"`
+	AbiUp           *ebpf.VariableSpec `ebpf:"abi_up"`
+	CfgAllowedCount *ebpf.VariableSpec `ebpf:"cfg_allowed_count"`
+	CfgLocalCount   *ebpf.VariableSpec `ebpf:"cfg_local_count"`
+	CfgLocals       *ebpf.VariableSpec `ebpf:"cfg_locals"`
+	CfgMtu          *ebpf.VariableSpec `ebpf:"cfg_mtu"`
+	CfgPortCount    *ebpf.VariableSpec `ebpf:"cfg_port_count"`
+	CfgPorts        *ebpf.VariableSpec `ebpf:"cfg_ports"`
 }
 
 // CollectObjects contains all objects after they have been loaded into the kernel.
@@ -252,15 +252,15 @@ func (m *CollectMaps) Close() error {
 //
 // It can be passed to LoadCollectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type CollectVariables struct {
-	AbiAllowed  *ebpf.Variable `ebpf:"abi_allowed"`
-	AbiBandFlag *ebpf.Variable `ebpf:"abi_band_flag"`
-	AbiUp       *ebpf.Variable `ebpf:"abi_up"`
-	Locals      *ebpf.Variable `ebpf:"locals"`
-	Mtu         *ebpf.Variable `ebpf:"mtu"`
-	N_allowed   *ebpf.Variable `ebpf:"n_allowed"`
-	N_locals    *ebpf.Variable `ebpf:"n_locals"`
-	N_ports     *ebpf.Variable `ebpf:"n_ports"`
-	Ports       *ebpf.Variable `ebpf:"ports"`
+	AbiAllowed      *ebpf.Variable `ebpf:"abi_allowed"`
+	AbiBandFlag     *ebpf.Variable `ebpf:"abi_band_flag"`
+	AbiUp           *ebpf.Variable `ebpf:"abi_up"`
+	CfgAllowedCount *ebpf.Variable `ebpf:"cfg_allowed_count"`
+	CfgLocalCount   *ebpf.Variable `ebpf:"cfg_local_count"`
+	CfgLocals       *ebpf.Variable `ebpf:"cfg_locals"`
+	CfgMtu          *ebpf.Variable `ebpf:"cfg_mtu"`
+	CfgPortCount    *ebpf.Variable `ebpf:"cfg_port_count"`
+	CfgPorts        *ebpf.Variable `ebpf:"cfg_ports"`
 }
 
 // CollectPrograms contains all programs after they have been loaded into the kernel.

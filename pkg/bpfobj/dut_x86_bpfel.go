@@ -13,13 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type DutRdrMagic uint32
+type DutMagic uint32
 
 const (
-	DutRdrMagicRDR_MAGIC DutRdrMagic = 1919186292
+	DUT_MAGIC DutMagic = 1919186292
 )
 
-type DutRdrMark struct {
+type DutMark struct {
 	_     structs.HostLayout
 	Magic uint32
 	Run   uint32
@@ -27,24 +27,24 @@ type DutRdrMark struct {
 	Seq   uint32
 }
 
-type DutRdrPoint uint32
+type DutPoint uint32
 
 const (
-	DutRdrPointRDR_POINT_SENT     DutRdrPoint = 0
-	DutRdrPointRDR_POINT_RECEIVED DutRdrPoint = 1
-	DutRdrPointRDR_POINT_RETURNED DutRdrPoint = 2
-	DutRdrPointRDR_POINT_BACK     DutRdrPoint = 3
-	DutRdrPointRDR_POINTS         DutRdrPoint = 4
+	DUT_POINT_SENT     DutPoint = 0
+	DUT_POINT_RECEIVED DutPoint = 1
+	DUT_POINT_RETURNED DutPoint = 2
+	DUT_POINT_BACK     DutPoint = 3
+	DUT_POINTS         DutPoint = 4
 )
 
-type DutRdrStamps struct {
+type DutStamps struct {
 	_    structs.HostLayout
 	AtNs [4]uint64
 	Seen [4]uint32
 	Pad  [2]uint64
 }
 
-type DutRdrTally struct {
+type DutTally struct {
 	_       structs.HostLayout
 	First   [4]uint64
 	Again   [4]uint64
@@ -54,7 +54,7 @@ type DutRdrTally struct {
 	Stuck   uint64
 }
 
-type DutRdrTrial struct {
+type DutTrial struct {
 	_       structs.HostLayout
 	Trial   uint32
 	Packets uint32
@@ -76,8 +76,8 @@ const (
 	DutVarAbiMagic     = "abi_magic"
 	DutVarAbiMark      = "abi_mark"
 	DutVarAbiPoint     = "abi_point"
+	DutVarCfgRun       = "cfg_run"
 	DutVarNow          = "now"
-	DutVarRun          = "run"
 	DutVarTally        = "tally"
 )
 
@@ -145,8 +145,8 @@ type DutVariableSpecs struct {
 	AbiMagic *ebpf.VariableSpec `ebpf:"abi_magic"`
 	AbiMark  *ebpf.VariableSpec `ebpf:"abi_mark"`
 	AbiPoint *ebpf.VariableSpec `ebpf:"abi_point"`
+	CfgRun   *ebpf.VariableSpec `ebpf:"cfg_run"`
 	Now      *ebpf.VariableSpec `ebpf:"now"`
-	Run      *ebpf.VariableSpec `ebpf:"run"`
 	Tally    *ebpf.VariableSpec `ebpf:"tally"`
 }
 
@@ -186,8 +186,8 @@ type DutVariables struct {
 	AbiMagic *ebpf.Variable `ebpf:"abi_magic"`
 	AbiMark  *ebpf.Variable `ebpf:"abi_mark"`
 	AbiPoint *ebpf.Variable `ebpf:"abi_point"`
+	CfgRun   *ebpf.Variable `ebpf:"cfg_run"`
 	Now      *ebpf.Variable `ebpf:"now"`
-	Run      *ebpf.Variable `ebpf:"run"`
 	Tally    *ebpf.Variable `ebpf:"tally"`
 }
 

@@ -13,40 +13,40 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type IntIntControl struct {
+type IntControl struct {
 	_       structs.HostLayout
 	LeaseNs uint64
 	WallNs  uint64
 }
 
-type IntIntCounters struct {
+type IntCounters struct {
 	_       structs.HostLayout
 	Skipped [32]uint64
 	Done    [32]uint64
 }
 
-type IntIntDone uint32
+type IntDone uint32
 
 const (
-	IntIntDoneINT_DONE_SOURCE          IntIntDone = 0
-	IntIntDoneINT_DONE_TRANSIT         IntIntDone = 1
-	IntIntDoneINT_DONE_SINK            IntIntDone = 2
-	IntIntDoneINT_DONE_FLOW            IntIntDone = 3
-	IntIntDoneINT_DONE_QUEUE           IntIntDone = 4
-	IntIntDoneINT_DONE_SUPPRESSED      IntIntDone = 5
-	IntIntDoneINT_DONE_DISCARDED       IntIntDone = 6
-	IntIntDoneINT_DONE_SENT            IntIntDone = 7
-	IntIntDoneINT_DONE_NO_COLLECTOR    IntIntDone = 8
-	IntIntDoneINT_DONE_REPORT_LOST     IntIntDone = 9
-	IntIntDoneINT_DONE_FOREIGN_DROPPED IntIntDone = 10
-	IntIntDoneINT_DONE_NO_TIME         IntIntDone = 11
-	IntIntDoneINT_DONE_COVERED         IntIntDone = 12
-	IntIntDoneINT_DONE_UNCOVERED       IntIntDone = 13
-	IntIntDoneINT_DONE_QUOTE           IntIntDone = 14
-	IntIntDoneINT_DONES                IntIntDone = 32
+	INT_DONE_SOURCE          IntDone = 0
+	INT_DONE_TRANSIT         IntDone = 1
+	INT_DONE_SINK            IntDone = 2
+	INT_DONE_FLOW            IntDone = 3
+	INT_DONE_QUEUE           IntDone = 4
+	INT_DONE_SUPPRESSED      IntDone = 5
+	INT_DONE_DISCARDED       IntDone = 6
+	INT_DONE_SENT            IntDone = 7
+	INT_DONE_NO_COLLECTOR    IntDone = 8
+	INT_DONE_REPORT_LOST     IntDone = 9
+	INT_DONE_FOREIGN_DROPPED IntDone = 10
+	INT_DONE_NO_TIME         IntDone = 11
+	INT_DONE_COVERED         IntDone = 12
+	INT_DONE_UNCOVERED       IntDone = 13
+	INT_DONE_QUOTE           IntDone = 14
+	INT_DONES                IntDone = 32
 )
 
-type IntIntEntry struct {
+type IntEntry struct {
 	_            structs.HostLayout
 	Instructions uint16
 	Domain       uint16
@@ -57,17 +57,17 @@ type IntIntEntry struct {
 	Sample       uint32
 }
 
-type IntIntMode uint32
+type IntMode uint32
 
 const (
-	IntIntModeINT_MODE_NONE IntIntMode = 0
-	IntIntModeINT_MODE_MD   IntIntMode = 1
-	IntIntModeINT_MODE_MX   IntIntMode = 2
-	IntIntModeINT_MODE_XD   IntIntMode = 3
-	IntIntModeINT_MODE_MD10 IntIntMode = 4
+	INT_MODE_NONE IntMode = 0
+	INT_MODE_MD   IntMode = 1
+	INT_MODE_MX   IntMode = 2
+	INT_MODE_XD   IntMode = 3
+	INT_MODE_MD10 IntMode = 4
 )
 
-type IntIntPort struct {
+type IntPort struct {
 	_             structs.HostLayout
 	Ifindex       uint32
 	Flags         uint32
@@ -81,17 +81,17 @@ type IntIntPort struct {
 	QueueReportNs uint64
 }
 
-type IntIntPortFlag uint32
+type IntPortFlag uint32
 
 const (
-	IntIntPortFlagINT_PORT_SOURCE       IntIntPortFlag = 1
-	IntIntPortFlagINT_PORT_SINK         IntIntPortFlag = 2
-	IntIntPortFlagINT_PORT_INSIDE       IntIntPortFlag = 4
-	IntIntPortFlagINT_PORT_DROP_FOREIGN IntIntPortFlag = 8
-	IntIntPortFlagINT_PORT_HOST         IntIntPortFlag = 16
+	INT_PORT_SOURCE       IntPortFlag = 1
+	INT_PORT_SINK         IntPortFlag = 2
+	INT_PORT_INSIDE       IntPortFlag = 4
+	INT_PORT_DROP_FOREIGN IntPortFlag = 8
+	INT_PORT_HOST         IntPortFlag = 16
 )
 
-type IntIntReport struct {
+type IntReport struct {
 	_           structs.HostLayout
 	IngressNs   uint64
 	EgressNs    uint64
@@ -114,46 +114,46 @@ type IntIntReport struct {
 	Pad2        uint32
 }
 
-type IntIntReportFlag uint32
+type IntReportFlag uint32
 
 const (
-	IntIntReportFlagINT_REPORT_DROPPED      IntIntReportFlag = 128
-	IntIntReportFlagINT_REPORT_QUEUE        IntIntReportFlag = 64
-	IntIntReportFlagINT_REPORT_FLOW         IntIntReportFlag = 32
-	IntIntReportFlagINT_REPORT_INTERMEDIATE IntIntReportFlag = 16
+	INT_REPORT_DROPPED      IntReportFlag = 128
+	INT_REPORT_QUEUE        IntReportFlag = 64
+	INT_REPORT_FLOW         IntReportFlag = 32
+	INT_REPORT_INTERMEDIATE IntReportFlag = 16
 )
 
-type IntIntSkip uint32
+type IntSkip uint32
 
 const (
-	IntIntSkipINT_SKIP_NONE           IntIntSkip = 0
-	IntIntSkipINT_SKIP_NOT_WATCHED    IntIntSkip = 1
-	IntIntSkipINT_SKIP_NOT_SAMPLED    IntIntSkip = 2
-	IntIntSkipINT_SKIP_NOT_IP         IntIntSkip = 3
-	IntIntSkipINT_SKIP_NOT_TCP_UDP    IntIntSkip = 4
-	IntIntSkipINT_SKIP_FRAGMENT       IntIntSkip = 5
-	IntIntSkipINT_SKIP_EXTENSION      IntIntSkip = 6
-	IntIntSkipINT_SKIP_TOO_SHORT      IntIntSkip = 7
-	IntIntSkipINT_SKIP_BAD_LENGTH     IntIntSkip = 8
-	IntIntSkipINT_SKIP_BAD_CHECKSUM   IntIntSkip = 9
-	IntIntSkipINT_SKIP_REPORT         IntIntSkip = 10
-	IntIntSkipINT_SKIP_FOREIGN        IntIntSkip = 11
-	IntIntSkipINT_SKIP_NOT_INT        IntIntSkip = 12
-	IntIntSkipINT_SKIP_MTU            IntIntSkip = 13
-	IntIntSkipINT_SKIP_HOPS           IntIntSkip = 14
-	IntIntSkipINT_SKIP_HOP_ML         IntIntSkip = 15
-	IntIntSkipINT_SKIP_STACK_FULL     IntIntSkip = 16
-	IntIntSkipINT_SKIP_NO_ROLE        IntIntSkip = 17
-	IntIntSkipINT_SKIP_NOT_SOURCE     IntIntSkip = 18
-	IntIntSkipINT_SKIP_NO_INSTRUCTION IntIntSkip = 19
-	IntIntSkipINT_SKIP_NO_DSCP        IntIntSkip = 20
-	IntIntSkipINT_SKIP_GSO            IntIntSkip = 21
-	IntIntSkipINT_SKIP_LEASE          IntIntSkip = 22
-	IntIntSkipINT_SKIP_NO_ROOM        IntIntSkip = 23
-	IntIntSkipINT_SKIP_LONG           IntIntSkip = 24
-	IntIntSkipINT_SKIP_TCP_PORT       IntIntSkip = 25
-	IntIntSkipINT_SKIP_QUOTE          IntIntSkip = 26
-	IntIntSkipINT_SKIPS               IntIntSkip = 32
+	INT_SKIP_NONE           IntSkip = 0
+	INT_SKIP_NOT_WATCHED    IntSkip = 1
+	INT_SKIP_NOT_SAMPLED    IntSkip = 2
+	INT_SKIP_NOT_IP         IntSkip = 3
+	INT_SKIP_NOT_TCP_UDP    IntSkip = 4
+	INT_SKIP_FRAGMENT       IntSkip = 5
+	INT_SKIP_EXTENSION      IntSkip = 6
+	INT_SKIP_TOO_SHORT      IntSkip = 7
+	INT_SKIP_BAD_LENGTH     IntSkip = 8
+	INT_SKIP_BAD_CHECKSUM   IntSkip = 9
+	INT_SKIP_REPORT         IntSkip = 10
+	INT_SKIP_FOREIGN        IntSkip = 11
+	INT_SKIP_NOT_INT        IntSkip = 12
+	INT_SKIP_MTU            IntSkip = 13
+	INT_SKIP_HOPS           IntSkip = 14
+	INT_SKIP_HOP_ML         IntSkip = 15
+	INT_SKIP_STACK_FULL     IntSkip = 16
+	INT_SKIP_NO_ROLE        IntSkip = 17
+	INT_SKIP_NOT_SOURCE     IntSkip = 18
+	INT_SKIP_NO_INSTRUCTION IntSkip = 19
+	INT_SKIP_NO_DSCP        IntSkip = 20
+	INT_SKIP_GSO            IntSkip = 21
+	INT_SKIP_LEASE          IntSkip = 22
+	INT_SKIP_NO_ROOM        IntSkip = 23
+	INT_SKIP_LONG           IntSkip = 24
+	INT_SKIP_TCP_PORT       IntSkip = 25
+	INT_SKIP_QUOTE          IntSkip = 26
+	INT_SKIPS               IntSkip = 32
 )
 
 type IntWork struct {
@@ -211,7 +211,7 @@ type IntWork struct {
 	}
 	Block  [128]uint8
 	_      [4]byte
-	Report IntIntReport
+	Report IntReport
 	Quote  [2048]uint8
 	Moved  [4096]uint8
 }

@@ -21,7 +21,7 @@ const (
 	etherLen = 14
 	fcsLen   = 4
 	udpLen   = 8
-	markLen  = 16 // struct rdr_mark
+	markLen  = 16 // struct dut_mark
 	ipv4Len  = 20
 	ipv6Len  = 40
 	overMTU  = etherLen + fcsLen
@@ -89,7 +89,7 @@ type frame struct {
 func newFrame(a *Addresses, size int, run, trial uint32) (*frame, error) {
 	ipv6 := a.IPv6()
 	payload := make([]byte, payloadOf(size, ipv6))
-	binary.BigEndian.PutUint32(payload, uint32(bpfobj.DutRdrMagicRDR_MAGIC))
+	binary.BigEndian.PutUint32(payload, uint32(bpfobj.DUT_MAGIC))
 	binary.BigEndian.PutUint32(payload[4:], run)
 	binary.BigEndian.PutUint32(payload[8:], trial)
 	ether := &layers.Ethernet{SrcMAC: a.FromMAC, DstMAC: a.ToMAC, EthernetType: layers.EthernetTypeIPv4}

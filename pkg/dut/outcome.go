@@ -48,7 +48,7 @@ type Stream struct {
 // Lost is how many packets did not come.
 func (s *Stream) Lost() int { return s.Sent - s.Received }
 
-func newOutcome(t Trial, stamps []bpfobj.DutRdrStamps, round bool) *Outcome {
+func newOutcome(t Trial, stamps []bpfobj.DutStamps, round bool) *Outcome {
 	o := &Outcome{Trial: t}
 	var first, last uint64
 	for i := range stamps {
@@ -92,7 +92,7 @@ func (s *Stream) later(came []arrival) {
 }
 
 // newStream is what came at a point of what was seen at one before it.
-func newStream(direction string, stamps []bpfobj.DutRdrStamps, from, to bpfobj.DutRdrPoint) Stream {
+func newStream(direction string, stamps []bpfobj.DutStamps, from, to bpfobj.DutPoint) Stream {
 	s := Stream{Direction: direction}
 	var came []arrival
 	for i := range stamps {
@@ -122,7 +122,7 @@ func newStream(direction string, stamps []bpfobj.DutRdrStamps, from, to bpfobj.D
 }
 
 // newRound joins both directions of each packet.
-func newRound(stamps []bpfobj.DutRdrStamps) Stream {
+func newRound(stamps []bpfobj.DutStamps) Stream {
 	s := newStream(Round, stamps, pointSent, pointBack)
 	s.Delays = s.Delays[:0]
 	for i := range stamps {

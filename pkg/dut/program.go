@@ -18,11 +18,11 @@ import (
 
 // Points at which a packet is stamped.
 const (
-	pointSent     = bpfobj.DutRdrPointRDR_POINT_SENT
-	pointReceived = bpfobj.DutRdrPointRDR_POINT_RECEIVED
-	pointReturned = bpfobj.DutRdrPointRDR_POINT_RETURNED
-	pointBack     = bpfobj.DutRdrPointRDR_POINT_BACK
-	points        = int(bpfobj.DutRdrPointRDR_POINTS)
+	pointSent     = bpfobj.DUT_POINT_SENT
+	pointReceived = bpfobj.DUT_POINT_RECEIVED
+	pointReturned = bpfobj.DUT_POINT_RETURNED
+	pointBack     = bpfobj.DUT_POINT_BACK
+	points        = int(bpfobj.DUT_POINTS)
 )
 
 // programs are those of one run, at their places.
@@ -41,7 +41,7 @@ func load(run uint32, packets int) (*programs, error) {
 	if err != nil {
 		return nil, fault.NotLoaded.Errorf("load programs: %w", err)
 	}
-	if err := spec.Variables[bpfobj.DutVarRun].Set(run); err != nil {
+	if err := spec.Variables[bpfobj.DutVarCfgRun].Set(run); err != nil {
 		return nil, fault.NotLoaded.Errorf("load programs: %w", err)
 	}
 	spec.Maps[bpfobj.DutMapStamps].MaxEntries = uint32(packets)
@@ -98,19 +98,19 @@ func (p *programs) close() error {
 }
 
 // begin makes a trial the one whose packets are stamped, and returns what was counted before.
-func (p *programs) begin(t bpfobj.DutRdrTrial) (tally bpfobj.DutRdrTally, err error) {
+func (p *programs) begin(t bpfobj.DutTrial) (tally bpfobj.DutTally, err error) {
 	// From now on packets of the trial before are late: they touch no stamp.
 	if err := p.objs.Now.Set(t); err != nil {
 		return tally, fmt.Errorf("begin a trial: %w", err)
 	}
-	if _, err := p.memory.WriteAt(bytesOf(make([]bpfobj.DutRdrStamps, t.Packets)), 0); err != nil {
+	if _, err := p.memory.WriteAt(bytesOf(make([]bpfobj.DutStamps, t.Packets)), 0); err != nil {
 		return tally, fmt.Errorf("clear stamps: %w", err)
 	}
 	return p.tally()
 }
 
 // tally is what was counted since the programs were loaded.
-func (p *programs) tally() (t bpfobj.DutRdrTally, err error) {
+func (p *programs) tally() (t bpfobj.DutTally, err error) {
 	if err := p.objs.Tally.Get(&t); err != nil {
 		return t, fmt.Errorf("read counters: %w", err)
 	}
@@ -118,8 +118,8 @@ func (p *programs) tally() (t bpfobj.DutRdrTally, err error) {
 }
 
 // read copies the stamps of the first n packets.
-func (p *programs) read(n int) ([]bpfobj.DutRdrStamps, error) {
-	stamps := make([]bpfobj.DutRdrStamps, n)
+func (p *programs) read(n int) ([]bpfobj.DutStamps, error) {
+	stamps := make([]bpfobj.DutStamps, n)
 	if n == 0 {
 		return nil, nil
 	}
@@ -130,6 +130,6 @@ func (p *programs) read(n int) ([]bpfobj.DutRdrStamps, error) {
 }
 
 // bytesOf is the memory of stamps.
-func bytesOf(s []bpfobj.DutRdrStamps) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(bpfobj.DutRdrStamps{})))
+func bytesOf(s []bpfobj.DutStamps) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(bpfobj.DutStamps{})))
 }

@@ -46,7 +46,7 @@ func loaded(t *testing.T, size int, ipv6 bool) *programs {
 
 func begin(t *testing.T, p *programs, trial uint32, size int, ipv6 bool) {
 	t.Helper()
-	if _, err := p.begin(bpfobj.DutRdrTrial{Trial: trial, Packets: testCount, Payload: uint32(payloadOf(size, ipv6))}); err != nil {
+	if _, err := p.begin(bpfobj.DutTrial{Trial: trial, Packets: testCount, Payload: uint32(payloadOf(size, ipv6))}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +101,8 @@ func TestRecognised(t *testing.T) {
 	hop := slices.Concat(changed(six[:54], ip+6, 0), []byte{17, 0, 1, 4, 0, 0, 0, 0}, six[54:])
 	routed := slices.Concat(changed(six[:54], ip+6, 0), []byte{43, 0, 1, 4, 0, 0, 0, 0, 17, 2}, make([]byte, 22), six[54:])
 	first := slices.Concat(changed(six[:54], ip+6, 44), []byte{17, 0, 0, 1, 0, 0, 0, 1}, six[54:])
-	hop[ip+5], routed[ip+5], first[ip+5] = hop[ip+5]+8, routed[ip+5]+32, first[ip+5]+8
+	optioned := slices.Concat(changed(first[:54], ip+6, 0), []byte{44, 0, 1, 4, 0, 0, 0, 0}, first[54:])
+	hop[ip+5], routed[ip+5], first[ip+5], optioned[ip+5] = hop[ip+5]+8, routed[ip+5]+32, first[ip+5]+8, optioned[ip+5]+16
 	for _, c := range []struct {
 		name  string
 		frame []byte
@@ -119,6 +120,7 @@ func TestRecognised(t *testing.T) {
 		{"IPv6 with hop-by-hop options", hop, true},
 		{"IPv6 with a routing header, in a VLAN", tagged(routed, 0x8100), true},
 		{"an IPv6 fragment", first, false},
+		{"an IPv6 fragment with options", optioned, false},
 		{"IPv6 options that end beyond the packet", changed(hop, ip+40+1, 255), false},
 		{"three VLAN tags", tagged(four, 0x88a8, 0x8100, 0x8100), false},
 		{"another run", changed(four, mark+4, 0, 0, 0, 1), false},
@@ -192,7 +194,7 @@ func TestTally(t *testing.T) {
 	}
 	// A trial begins without stamps.
 	begin(t, p, testTrial+1, size, false)
-	if stamps, err = p.read(testCount); err != nil || stamps[0] != (bpfobj.DutRdrStamps{}) {
+	if stamps, err = p.read(testCount); err != nil || stamps[0] != (bpfobj.DutStamps{}) {
 		t.Errorf("%+v, %v", stamps[0], err)
 	}
 }

@@ -103,7 +103,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (*Outcome, error) {
 		return nil, err
 	}
 	in, out := r.cfg.In.counters(), r.cfg.Out.counters()
-	was, err := r.progs.begin(bpfobj.DutRdrTrial{
+	was, err := r.progs.begin(bpfobj.DutTrial{
 		Trial: r.trial, Packets: uint32(t.Packets), Payload: uint32(payloadOf(t.Size, r.cfg.IPv6())),
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Rig) Run(ctx context.Context, t Trial) (*Outcome, error) {
 }
 
 // drain waits until all packets have come, or none has come for a while.
-func (r *Rig) drain(was *bpfobj.DutRdrTally, wait time.Duration) (t bpfobj.DutRdrTally, err error) {
+func (r *Rig) drain(was *bpfobj.DutTally, wait time.Duration) (t bpfobj.DutTally, err error) {
 	last := pointReceived
 	if r.cfg.Round {
 		last = pointBack

@@ -130,7 +130,7 @@ func isInOrder(t *testing.T, s *Stream, list map[uint32]seen) {
 
 // isOutside wants stamps to be before a packet passes the first capture, and after it passes the
 // second one: what is captured is what the device did, and radar's delay is at least that.
-func isOutside(t *testing.T, stamps []bpfobj.DutRdrStamps, out, came map[uint32]seen, from, to bpfobj.DutRdrPoint) {
+func isOutside(t *testing.T, stamps []bpfobj.DutStamps, out, came map[uint32]seen, from, to bpfobj.DutPoint) {
 	t.Helper()
 	compared := 0
 	for seq, a := range out {

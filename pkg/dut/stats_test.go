@@ -119,8 +119,8 @@ func TestFit(t *testing.T) {
 
 // stampsOf makes stamps of packets that were sent one a microsecond, and came after so many ns; 0:
 // they did not.
-func stampsOf(took ...uint64) []bpfobj.DutRdrStamps {
-	list := make([]bpfobj.DutRdrStamps, len(took))
+func stampsOf(took ...uint64) []bpfobj.DutStamps {
+	list := make([]bpfobj.DutStamps, len(took))
 	for i, ns := range took {
 		list[i].AtNs[pointSent], list[i].Seen[pointSent] = uint64(i+1)*1000, 1
 		if ns > 0 {
@@ -133,7 +133,7 @@ func stampsOf(took ...uint64) []bpfobj.DutRdrStamps {
 func TestOutcome(t *testing.T) {
 	stamps := stampsOf(100, 5000, 200, 0, 300, 100)
 	stamps[2].Seen[pointReceived] = 3
-	stamps = append(stamps, bpfobj.DutRdrStamps{}) // was not sent
+	stamps = append(stamps, bpfobj.DutStamps{}) // was not sent
 	o := newOutcome(Trial{}, stamps, false)
 	s := o.Streams[0]
 	if o.Sent != 6 || o.SentPPS != 1e6 || s.Received != 5 || s.Lost() != 1 || s.Duplicated != 2 || len(o.Streams) != 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
-func mode(m bpfobj.IntIntMode, instructions uint16, words uint8) bpfobj.IntIntEntry {
+func mode(m bpfobj.IntMode, instructions uint16, words uint8) bpfobj.IntEntry {
 	e := md(instructions, words)
 	e.Mode = uint8(m)
 	return e
@@ -101,17 +101,17 @@ func testForms(t *testing.T, n *nstest.Net) {
 	port := map[string]any{"cfg_dscp_mask": uint8(0), "cfg_port": uint16(9999)}
 	for _, test := range []struct {
 		name         string
-		entry        bpfobj.IntIntEntry
+		entry        bpfobj.IntEntry
 		vars         map[string]any
 		header, each int // bytes
 		hops         bool
 	}{
-		{"INT-MD 2.1", mode(bpfobj.IntIntModeINT_MODE_MD, 0xfc00, 8), nil, 16, 32, true},
-		{"INT-MD 1.0", mode(bpfobj.IntIntModeINT_MODE_MD10, 0xfc00, 6), nil, 12, 24, true},
-		{"INT-MX", mode(bpfobj.IntIntModeINT_MODE_MX, 0xfc00, 8), nil, 16, 0, true},
-		{"INT-XD", mode(bpfobj.IntIntModeINT_MODE_XD, 0xfc00, 8), nil, 0, 0, false},
-		{"INT-MD by port", mode(bpfobj.IntIntModeINT_MODE_MD, 0xfc00, 8), port, 16, 32, true},
-		{"unknown words", mode(bpfobj.IntIntModeINT_MODE_MD, 0x00ff, 8), nil, 16, 32, true},
+		{"INT-MD 2.1", mode(bpfobj.INT_MODE_MD, 0xfc00, 8), nil, 16, 32, true},
+		{"INT-MD 1.0", mode(bpfobj.INT_MODE_MD10, 0xfc00, 6), nil, 12, 24, true},
+		{"INT-MX", mode(bpfobj.INT_MODE_MX, 0xfc00, 8), nil, 16, 0, true},
+		{"INT-XD", mode(bpfobj.INT_MODE_XD, 0xfc00, 8), nil, 0, 0, false},
+		{"INT-MD by port", mode(bpfobj.INT_MODE_MD, 0xfc00, 8), port, 16, 32, true},
+		{"unknown words", mode(bpfobj.INT_MODE_MD, 0x00ff, 8), nil, 16, 32, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newChain(t, n, settings{entry: test.entry, vars: test.vars})
@@ -323,7 +323,7 @@ func testHosts(t *testing.T, n *nstest.Net) {
 	entry := md(0xfc00, 8)
 	h1 := s.attach(t, n, "h1", 11, map[string]uint32{"e0": inside}, settings{entry: entry, vars: map[string]any{"cfg_host_source": uint8(1)}})
 	r2 := s.attach(t, n, "r2", 2, map[string]uint32{"e0": inside, "e1": inside}, settings{entry: entry})
-	h2 := s.attach(t, n, "h2", 12, map[string]uint32{"e0": inside | uint32(bpfobj.IntIntPortFlagINT_PORT_HOST)}, settings{entry: entry})
+	h2 := s.attach(t, n, "h2", 12, map[string]uint32{"e0": inside | uint32(bpfobj.INT_PORT_HOST)}, settings{entry: entry})
 	last := newCapture(t, n, "h2", "e0")
 	for _, address := range []string{"10.0.3.2", "fd00:3::2"} {
 		var l net.PacketConn
@@ -374,7 +374,7 @@ func testQueue(t *testing.T, n *nstest.Net) {
 	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
 	c.Run("r2", "tc", "qdisc", "add", "dev", "e1", "root", "tbf", "rate", "80kbit", "burst", "2000", "limit", "100000")
 	index := uint32(c.Index("r2", "e1"))
-	var p bpfobj.IntIntPort
+	var p bpfobj.IntPort
 	if err := c.r2.objs.Ports.Lookup(index&255, &p); err != nil {
 		t.Fatal(err)
 	}

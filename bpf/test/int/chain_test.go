@@ -152,7 +152,7 @@ func (c *chain) reports(n int) (list []ringbuf.Record) {
 			break
 		}
 		// 10.0.3.2 or fd00:3::2
-		if q := r.RawSample[unsafe.Sizeof(bpfobj.IntIntReport{}):]; q[0]>>4 == 4 && q[18] == 3 || q[0]>>4 == 6 && q[27] == 3 {
+		if q := r.RawSample[unsafe.Sizeof(bpfobj.IntReport{}):]; q[0]>>4 == 4 && q[18] == 3 || q[0]>>4 == 6 && q[27] == 3 {
 			list = append(list, r)
 		}
 	}
@@ -249,7 +249,7 @@ func checkHops(t *testing.T, c *chain, st stack) {
 func checkReport(t *testing.T, b, frame []byte) {
 	t.Helper()
 	p, _ := decode(frame)
-	const head = int(unsafe.Sizeof(bpfobj.IntIntReport{}))
+	const head = int(unsafe.Sizeof(bpfobj.IntReport{}))
 	if id := binary.NativeEndian.Uint32(b[16:]); id != 3 {
 		t.Errorf("report of node %d", id)
 	}
@@ -267,8 +267,8 @@ func checkReport(t *testing.T, b, frame []byte) {
 	sameBytes(t, "quote", got[:min(size, len(got))], want)
 }
 
-func md(instructions uint16, words uint8) bpfobj.IntIntEntry {
-	return bpfobj.IntIntEntry{Instructions: instructions, Domain: 7, Mode: uint8(bpfobj.IntIntModeINT_MODE_MD), Remaining: 8, Words: words}
+func md(instructions uint16, words uint8) bpfobj.IntEntry {
+	return bpfobj.IntEntry{Instructions: instructions, Domain: 7, Mode: uint8(bpfobj.INT_MODE_MD), Remaining: 8, Words: words}
 }
 
 // TestNode runs all tests in one net: to make one takes seconds.

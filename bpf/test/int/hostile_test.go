@@ -262,12 +262,12 @@ func atEnd(f []byte) vnet { return vnet{start: len(f) - 2} }
 // testDropForeign: at an edge that is set so, foreign INT goes no further.
 func testDropForeign(t *testing.T, n *nstest.Net) {
 	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
-	var p bpfobj.IntIntPort
+	var p bpfobj.IntPort
 	index := uint32(c.Index("r1", "e0")) & 255
 	if err := c.r1.objs.Ports.Lookup(index, &p); err != nil {
 		t.Fatal(err)
 	}
-	p.Flags |= uint32(bpfobj.IntIntPortFlagINT_PORT_DROP_FOREIGN)
+	p.Flags |= uint32(bpfobj.INT_PORT_DROP_FOREIGN)
 	if err := c.r1.objs.Ports.Put(index, p); err != nil {
 		t.Fatal(err)
 	}

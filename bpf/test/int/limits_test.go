@@ -18,7 +18,7 @@ import (
 
 // testMTUOld: the same with INT 1.0, whose M is another bit.
 func testMTUOld(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: mode(bpfobj.IntIntModeINT_MODE_MD10, 0xfc00, 6)})
+	c := newChain(t, n, settings{entry: mode(bpfobj.INT_MODE_MD10, 0xfc00, 6)})
 	p := c.pass(c.frame(17, payload(1500-28-36), nil)) // fits exactly; not the next hop
 	if first := binary.BigEndian.Uint32(p[2].payload[4:]); first != 1<<28|1<<23|6<<8|7 {
 		t.Errorf("behind a transit without room: %#x, want M and 7 hops left", first)
@@ -104,11 +104,11 @@ func testPaced(t *testing.T, n *nstest.Net) {
 
 // testL2Ports: a port that has a level-2 number is reported, though the other one has none.
 func testL2Ports(t *testing.T, n *nstest.Net) {
-	c := newChain(t, n, settings{entry: mode(bpfobj.IntIntModeINT_MODE_XD, 0x8200, 3)})
+	c := newChain(t, n, settings{entry: mode(bpfobj.INT_MODE_XD, 0x8200, 3)})
 	none := ^uint32(0)
 	number := func(nd *node, name, port string, l2 uint32) {
 		index := uint32(c.Index(name, port)) & 255
-		var p bpfobj.IntIntPort
+		var p bpfobj.IntPort
 		if err := nd.objs.Ports.Lookup(index, &p); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func testL2Ports(t *testing.T, n *nstest.Net) {
 	want := map[uint32][3]uint32{1: {77, none, 0x8200}, 2: {none, 88, 0x8200}, 3: {none, none, 0x8000}}
 	c.pass(c.frame(17, payload(50), nil))
 	for _, raw := range c.reports(3) {
-		var r bpfobj.IntIntReport
+		var r bpfobj.IntReport
 		if _, err := binary.Decode(raw.RawSample, binary.NativeEndian, &r); err != nil {
 			t.Fatal(err)
 		}

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	edge   = uint32(bpfobj.IntIntPortFlagINT_PORT_SOURCE | bpfobj.IntIntPortFlagINT_PORT_SINK)
-	inside = uint32(bpfobj.IntIntPortFlagINT_PORT_INSIDE)
+	edge   = uint32(bpfobj.INT_PORT_SOURCE | bpfobj.INT_PORT_SINK)
+	inside = uint32(bpfobj.INT_PORT_INSIDE)
 )
 
 // settings of a node. Those of the source are everybody's: only its own ports make it one.
 type settings struct {
-	entry  bpfobj.IntIntEntry
+	entry  bpfobj.IntEntry
 	vars   map[string]any
 	mtu    uint32
 	noKfun bool // as on kernels before 6.2
@@ -74,7 +74,7 @@ func newShared(t testing.TB) *shared {
 }
 
 func (s *shared) lease(until uint64) {
-	if err := s.control.Put(uint32(0), bpfobj.IntIntControl{LeaseNs: until}); err != nil {
+	if err := s.control.Put(uint32(0), bpfobj.IntControl{LeaseNs: until}); err != nil {
 		panic(err)
 	}
 }
@@ -94,7 +94,7 @@ func (s *shared) attach(t testing.TB, n *nstest.Net, name string, id uint32, por
 	for k, v := range set.vars {
 		vars[k] = v
 	}
-	var list [16]bpfobj.IntIntEntry
+	var list [16]bpfobj.IntEntry
 	list[0] = set.entry
 	vars["cfg_watchlist"] = list
 	for k, v := range vars {
@@ -118,7 +118,7 @@ func (s *shared) attach(t testing.TB, n *nstest.Net, name string, id uint32, por
 		if mtu == 0 {
 			mtu = 1500
 		}
-		p := bpfobj.IntIntPort{Ifindex: index, Flags: flags, Mtu: mtu, L2: ^uint32(0), Utilisation: ^uint32(0), Id: uint16(index)}
+		p := bpfobj.IntPort{Ifindex: index, Flags: flags, Mtu: mtu, L2: ^uint32(0), Utilisation: ^uint32(0), Id: uint16(index)}
 		if err := nd.objs.Ports.Put(index&255, p); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func known(t testing.TB) map[string]any {
 // counts are the node's counters that are not 0, such as "skip 13" or "done 0".
 func (nd *node) counts() map[string]uint64 {
 	nd.Helper()
-	var each []bpfobj.IntIntCounters
+	var each []bpfobj.IntCounters
 	if err := nd.objs.Counters.Lookup(uint32(0), &each); err != nil {
 		nd.Fatal(err)
 	}

@@ -64,14 +64,14 @@ func asP4(t *testing.T, j recorded.Journey) settings {
 		body = marked.l4[8:]
 	}
 	first, what := binary.BigEndian.Uint32(body[4:]), binary.BigEndian.Uint32(body[8:])
-	set.entry = bpfobj.IntIntEntry{Instructions: uint16(what >> 16), Domain: uint16(what), Remaining: uint8(first) + 1, Words: uint8(first >> 8 & 0x1f)}
+	set.entry = bpfobj.IntEntry{Instructions: uint16(what >> 16), Domain: uint16(what), Remaining: uint8(first) + 1, Words: uint8(first >> 8 & 0x1f)}
 	switch {
 	case body[0]>>4 == 3:
-		set.entry.Mode = uint8(bpfobj.IntIntModeINT_MODE_MX)
+		set.entry.Mode = uint8(bpfobj.INT_MODE_MX)
 	case first>>28 == 1:
-		set.entry.Mode = uint8(bpfobj.IntIntModeINT_MODE_MD10)
+		set.entry.Mode = uint8(bpfobj.INT_MODE_MD10)
 	default:
-		set.entry.Mode = uint8(bpfobj.IntIntModeINT_MODE_MD)
+		set.entry.Mode = uint8(bpfobj.INT_MODE_MD)
 	}
 	return set
 }

@@ -108,14 +108,14 @@ func testQuotes(t *testing.T, n *nstest.Net) {
 	port := map[string]any{"cfg_dscp_mask": uint8(0), "cfg_port": uint16(9999)}
 	for _, test := range []struct {
 		name  string
-		entry bpfobj.IntIntEntry
+		entry bpfobj.IntEntry
 		vars  map[string]any
 		more  int // bytes in front of the payload between r1 and r2
 	}{
-		{"INT-MD 2.1", mode(bpfobj.IntIntModeINT_MODE_MD, 0xfc00, 8), nil, 48},
-		{"INT-MD 1.0", mode(bpfobj.IntIntModeINT_MODE_MD10, 0xfc00, 6), nil, 36},
-		{"INT-MX", mode(bpfobj.IntIntModeINT_MODE_MX, 0xfc00, 8), nil, 16},
-		{"by port", mode(bpfobj.IntIntModeINT_MODE_MD, 0xfc00, 8), port, 48},
+		{"INT-MD 2.1", mode(bpfobj.INT_MODE_MD, 0xfc00, 8), nil, 48},
+		{"INT-MD 1.0", mode(bpfobj.INT_MODE_MD10, 0xfc00, 6), nil, 36},
+		{"INT-MX", mode(bpfobj.INT_MODE_MX, 0xfc00, 8), nil, 16},
+		{"by port", mode(bpfobj.INT_MODE_MD, 0xfc00, 8), port, 48},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newChain(t, n, settings{entry: test.entry, vars: test.vars})

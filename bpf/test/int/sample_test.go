@@ -32,7 +32,7 @@ func testSample(t *testing.T, n *nstest.Net) {
 
 // testXDSample: all nodes choose the same packets.
 func testXDSample(t *testing.T, n *nstest.Net) {
-	e := mode(bpfobj.IntIntModeINT_MODE_XD, 0xfc00, 8)
+	e := mode(bpfobj.INT_MODE_XD, 0xfc00, 8)
 	e.Sample = 3
 	c := newChain(t, n, settings{entry: e})
 	for i := range 90 {
@@ -58,7 +58,7 @@ func testXDSample(t *testing.T, n *nstest.Net) {
 
 // testXDHash: which packets they are the hash of the P4 nodes says (p4/include/int/source.p4), here made by another hand.
 func testXDHash(t *testing.T, n *nstest.Net) {
-	e := mode(bpfobj.IntIntModeINT_MODE_XD, 0xfc00, 8)
+	e := mode(bpfobj.INT_MODE_XD, 0xfc00, 8)
 	e.Sample = 3
 	c := newChain(t, n, settings{entry: e})
 	for _, proto := range []byte{17, 6} {

@@ -64,7 +64,7 @@ func turnOn(t *testing.T, spec *ebpf.CollectionSpec, features program.Features) 
 		bpfobj.TcVarCfgMarkMask: l.MarkMask, bpfobj.TcVarCfgMarkShift: l.MarkShift,
 	}
 	if spec.Programs["radar_collect"] != nil { // as many as there can be
-		constants["n_ports"], constants["n_locals"] = uint32(64), uint32(16)
+		constants[bpfobj.CollectVarCfgPortCount], constants[bpfobj.CollectVarCfgLocalCount] = uint32(64), uint32(16)
 	}
 	// What INT nodes ask older kernels for (docs/int/nodes.md).
 	for name, from := range map[string][2]int{bpfobj.IntVarCfgTimes: {5, 18}, bpfobj.IntVarCfgQueues: {6, 2}} {

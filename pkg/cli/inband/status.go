@@ -37,7 +37,7 @@ type countsView struct {
 	nodeView
 	Did     []countView `json:"did"`     // those that are not 0
 	Skipped []countView `json:"skipped"` // those that are not 0
-	done    [len(bpfobj.IntIntCounters{}.Done)]uint64
+	done    [len(bpfobj.IntCounters{}.Done)]uint64
 }
 
 type countView struct {
@@ -105,7 +105,7 @@ func newStatusView(d *node.Domain) (*statusView, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.Lost += counters.Done[bpfobj.IntIntDoneINT_DONE_REPORT_LOST]
+		v.Lost += counters.Done[bpfobj.INT_DONE_REPORT_LOST]
 		v.Nodes = append(v.Nodes, countsView{n, countViews(counters.Done[:], node.Done[:]), countViews(counters.Skipped[:], node.Skipped[:]), counters.Done})
 	}
 	if v.Agent, err = agent.ReadState(d.Name); err != nil {
@@ -199,8 +199,8 @@ func printCounts(k *kit.Kit, nodes []countsView) error {
 		kit.Column{Title: "SINK", Right: true}, kit.Column{Title: "REPORTS", Right: true})
 	reasons := kit.NewTable(kit.Column{Title: "NODE"}, kit.Column{Title: "ALSO"}, kit.Column{Title: "COUNT", Right: true}, kit.Column{Title: "MEANING"})
 	for _, n := range nodes {
-		of := func(d bpfobj.IntIntDone) string { return strconv.FormatUint(n.done[d], 10) }
-		t.Add(n.Name, of(bpfobj.IntIntDoneINT_DONE_SOURCE), of(bpfobj.IntIntDoneINT_DONE_TRANSIT), of(bpfobj.IntIntDoneINT_DONE_SINK), of(bpfobj.IntIntDoneINT_DONE_SENT))
+		of := func(d bpfobj.IntDone) string { return strconv.FormatUint(n.done[d], 10) }
+		t.Add(n.Name, of(bpfobj.INT_DONE_SOURCE), of(bpfobj.INT_DONE_TRANSIT), of(bpfobj.INT_DONE_SINK), of(bpfobj.INT_DONE_SENT))
 		for _, c := range n.Did {
 			switch c.Name {
 			case "source", "transit", "sink", "reports":

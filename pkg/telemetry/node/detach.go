@@ -248,7 +248,7 @@ func (d *Domain) passed() (sum uint64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		sum += c.Done[bpfobj.IntIntDoneINT_DONE_TRANSIT] + c.Done[bpfobj.IntIntDoneINT_DONE_SINK] + c.Done[bpfobj.IntIntDoneINT_DONE_UNCOVERED] + c.Skipped[bpfobj.IntIntSkipINT_SKIP_LEASE]
+		sum += c.Done[bpfobj.INT_DONE_TRANSIT] + c.Done[bpfobj.INT_DONE_SINK] + c.Done[bpfobj.INT_DONE_UNCOVERED] + c.Skipped[bpfobj.INT_SKIP_LEASE]
 	}
 	return sum, nil
 }

@@ -100,16 +100,16 @@ type Node struct {
 	Entries []Entry `json:"watchlist,omitempty"`
 }
 
-// Flags are what is behind a port: bpfobj.IntIntPortFlag.
+// Flags are what is behind a port: bpfobj.IntPortFlag.
 type Flags uint32
 
 // The flags.
 const (
-	Source      = Flags(bpfobj.IntIntPortFlagINT_PORT_SOURCE)
-	Sink        = Flags(bpfobj.IntIntPortFlagINT_PORT_SINK)
-	Inside      = Flags(bpfobj.IntIntPortFlagINT_PORT_INSIDE)
-	DropForeign = Flags(bpfobj.IntIntPortFlagINT_PORT_DROP_FOREIGN)
-	Host        = Flags(bpfobj.IntIntPortFlagINT_PORT_HOST)
+	Source      = Flags(bpfobj.INT_PORT_SOURCE)
+	Sink        = Flags(bpfobj.INT_PORT_SINK)
+	Inside      = Flags(bpfobj.INT_PORT_INSIDE)
+	DropForeign = Flags(bpfobj.INT_PORT_DROP_FOREIGN)
+	Host        = Flags(bpfobj.INT_PORT_HOST)
 
 	edge = Source | Sink
 )

@@ -80,7 +80,7 @@ func mapped(m *ebpf.Map, bytes int) ([]byte, error) {
 // Control is what programs and user space share, of one domain. It is for many goroutines.
 type Control struct {
 	mem []byte
-	at  *bpfobj.IntIntControl
+	at  *bpfobj.IntControl
 }
 
 // OpenControl opens that of a domain.
@@ -101,7 +101,7 @@ func newControl(m *ebpf.Map) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Control{mem, (*bpfobj.IntIntControl)(unsafe.Pointer(&mem[0]))}, nil
+	return &Control{mem, (*bpfobj.IntControl)(unsafe.Pointer(&mem[0]))}, nil
 }
 
 // Close lets go of the memory.
@@ -127,7 +127,7 @@ func (c *Control) SetWall() int64 {
 // table is the map of a node's ports.
 type table struct {
 	mem  []byte
-	list []bpfobj.IntIntPort
+	list []bpfobj.IntPort
 	mask uint32
 }
 
@@ -143,11 +143,11 @@ func pinnedTable(domainName string, index uint32) (*table, error) {
 
 func openTable(m *ebpf.Map) (*table, error) {
 	n := int(m.MaxEntries())
-	mem, err := mapped(m, n*int(unsafe.Sizeof(bpfobj.IntIntPort{})))
+	mem, err := mapped(m, n*int(unsafe.Sizeof(bpfobj.IntPort{})))
 	if err != nil {
 		return nil, err
 	}
-	return &table{mem, unsafe.Slice((*bpfobj.IntIntPort)(unsafe.Pointer(&mem[0])), n), uint32(n - 1)}, nil
+	return &table{mem, unsafe.Slice((*bpfobj.IntPort)(unsafe.Pointer(&mem[0])), n), uint32(n - 1)}, nil
 }
 
 func (t *table) close() { _ = unix.Munmap(t.mem) }
@@ -156,7 +156,7 @@ func (t *table) close() { _ = unix.Munmap(t.mem) }
 const unknown = math.MaxUint32
 
 // set writes an interface's fields, each by itself: programs read the element meanwhile, and write others.
-func (t *table) set(ifindex int, p *bpfobj.IntIntPort) {
+func (t *table) set(ifindex int, p *bpfobj.IntPort) {
 	e := &t.list[uint32(ifindex)&t.mask]
 	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
 		atomic.StoreUint32(&e.Ifindex, 0)
@@ -172,8 +172,8 @@ func (t *table) set(ifindex int, p *bpfobj.IntIntPort) {
 }
 
 // entryOf is what programs know of an interface; most is the longest packet that passes the domain.
-func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntIntPort {
-	e := bpfobj.IntIntPort{Ifindex: uint32(i.Ifindex), Flags: uint32(flags), Mtu: uint32(min(i.MTU, most)), L2: uint32(i.Ifindex), Id: uint16(i.Ifindex)}
+func entryOf(n *Node, i *Interface, flags Flags, most int) bpfobj.IntPort {
+	e := bpfobj.IntPort{Ifindex: uint32(i.Ifindex), Flags: uint32(flags), Mtu: uint32(min(i.MTU, most)), L2: uint32(i.Ifindex), Id: uint16(i.Ifindex)}
 	if p := n.Port(i.Name); p != nil {
 		e.CongestedAt = p.CongestedAt
 		if p.MTU > 0 {
@@ -227,7 +227,7 @@ func (t *table) flags() map[int]Flags {
 }
 
 // narrow writes the MTU of an interface. It reports whether the rest of what programs know is the same.
-func (t *table) narrow(ifindex int, p *bpfobj.IntIntPort) bool {
+func (t *table) narrow(ifindex int, p *bpfobj.IntPort) bool {
 	e := &t.list[uint32(ifindex)&t.mask]
 	if atomic.LoadUint32(&e.Ifindex) != uint32(ifindex) {
 		return false

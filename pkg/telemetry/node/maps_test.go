@@ -22,7 +22,7 @@ func TestPrepare(t *testing.T) {
 		"a new edge":        {all, 0, Sink},
 		"an edge":           {all, all, all},
 	} {
-		tab := &table{list: make([]bpfobj.IntIntPort, 256), mask: 255}
+		tab := &table{list: make([]bpfobj.IntPort, 256), mask: 255}
 		n := &Node{Ports: []Port{{Name: "e0", Ifindex: 2, Flags: c.is}}}
 		if c.is&^DropForeign == Sink {
 			n.Ports[0] = Port{Name: "e0", Ifindex: 2, Flags: Inside | c.is&DropForeign, Closed: "h/e0"}

@@ -91,16 +91,16 @@ type Entry struct {
 	Sample       uint32               `json:"sample"` // one packet in so many
 }
 
-// Mode is how nodes tell what they know of packets: bpfobj.IntIntMode.
+// Mode is how nodes tell what they know of packets: bpfobj.IntMode.
 type Mode uint8
 
 // The modes.
 const (
-	None = Mode(bpfobj.IntIntModeINT_MODE_NONE)
-	MD   = Mode(bpfobj.IntIntModeINT_MODE_MD)
-	MX   = Mode(bpfobj.IntIntModeINT_MODE_MX)
-	XD   = Mode(bpfobj.IntIntModeINT_MODE_XD)
-	MD10 = Mode(bpfobj.IntIntModeINT_MODE_MD10)
+	None = Mode(bpfobj.INT_MODE_NONE)
+	MD   = Mode(bpfobj.INT_MODE_MD)
+	MX   = Mode(bpfobj.INT_MODE_MX)
+	XD   = Mode(bpfobj.INT_MODE_XD)
+	MD10 = Mode(bpfobj.INT_MODE_MD10)
 )
 
 // Modes are the names of all modes.

@@ -73,7 +73,7 @@ func number(b bool) uint8 {
 
 // watchlist returns the entries that a node compares packets with. Nodes that are no source need them only
 // where every node reports by itself.
-func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntIntEntry, expressions [][]bpf.RawInstruction) {
+func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntEntry, expressions [][]bpf.RawInstruction) {
 	entries := d.Watchlist(n)
 	own := slices.ContainsFunc(entries, func(e Entry) bool { return e.Mode == XD })
 	if !own && !n.Source && !n.Has(Source) {
@@ -81,7 +81,7 @@ func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntIntEntry, expres
 	}
 	for i := range entries {
 		e := &entries[i]
-		list[i] = bpfobj.IntIntEntry{
+		list[i] = bpfobj.IntEntry{
 			Instructions: e.Instructions, Domain: e.Domain, Mode: uint8(e.Mode),
 			Remaining: e.Hops, Words: uint8(e.words()), Sample: e.Sample,
 		}

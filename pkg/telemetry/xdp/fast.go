@@ -75,8 +75,8 @@ type Path struct {
 	link   io.Closer
 	reader *perf.Reader
 	flows  map[uint64]*flow
-	small  bpfobj.CollectRdrSmall
-	large  bpfobj.CollectRdrLarge
+	small  bpfobj.CollectSmall
+	large  bpfobj.CollectLarge
 	now    time.Time // of the last sweep
 	age    time.Duration
 	full   atomic.Uint64
@@ -144,7 +144,9 @@ func (p *Path) load(o *Options) error {
 		locals[i] = address{binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:])}
 	}
 	for name, value := range map[string]any{
-		"ports": ports, "n_ports": uint32(len(o.Ports)), "locals": locals, "n_locals": uint32(n), "mtu": uint32(o.mtu), "n_allowed": uint32(len(o.Allow)),
+		bpfobj.CollectVarCfgPorts: ports, bpfobj.CollectVarCfgPortCount: uint32(len(o.Ports)),
+		bpfobj.CollectVarCfgLocals: locals, bpfobj.CollectVarCfgLocalCount: uint32(n),
+		bpfobj.CollectVarCfgAllowedCount: uint32(len(o.Allow)), bpfobj.CollectVarCfgMtu: uint32(o.mtu),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("fast path: %w", err)
@@ -169,12 +171,12 @@ func (p *Path) load(o *Options) error {
 }
 
 // allowed is a prefix as the program has it.
-func allowed(p netip.Prefix) bpfobj.CollectRdrAllowed {
+func allowed(p netip.Prefix) bpfobj.CollectAllowed {
 	a, bits := p.Addr().As16(), p.Bits()
 	if p.Addr().Is4() {
 		bits += 96
 	}
-	key := bpfobj.CollectRdrAllowed{Bits: uint32(bits)}
+	key := bpfobj.CollectAllowed{Bits: uint32(bits)}
 	for i := range key.Addr {
 		key.Addr[i] = binary.NativeEndian.Uint32(a[4*i:])
 	}

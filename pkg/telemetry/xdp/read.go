@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// metaBytes is the size of struct rdr_up.
+	// metaBytes is the size of struct collect_up.
 	metaBytes = 32
 	// atMostOnce is how often the kernel wakes the reader at most.
 	atMostOnce = time.Millisecond

@@ -40,7 +40,7 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 		}
 		f = nil
 	}
-	head := bpfobj.CollectRdrTemplateHead{
+	head := bpfobj.CollectTemplateHead{
 		After: number, SumLo: t.Sum.Lo, SumSpan: t.Sum.Hi - t.Sum.Lo, Words: uint16(len(t.Mask) / 8), Bands: uint16(len(t.Bands)),
 		MaxLen: math.MaxUint32, Tail: uint16(max(t.Tail, len(t.Mask)-8)),
 	}
@@ -82,7 +82,7 @@ func (p *Path) Install(key, number uint64, packet collect.Packet, t *collect.Tem
 	return nil
 }
 
-func fill(mask, value []uint64, bands []bpfobj.CollectRdrBand, t *collect.Template) {
+func fill(mask, value []uint64, bands []bpfobj.CollectBand, t *collect.Template) {
 	for i := range len(t.Mask) / 8 {
 		mask[i], value[i] = binary.NativeEndian.Uint64(t.Mask[8*i:]), binary.NativeEndian.Uint64(t.Value[8*i:])
 	}
@@ -91,9 +91,9 @@ func fill(mask, value []uint64, bands []bpfobj.CollectRdrBand, t *collect.Templa
 		mask[end], value[end] = binary.NativeEndian.Uint64(t.TailMask[:]), binary.NativeEndian.Uint64(t.TailValue[:])
 	}
 	for i, b := range t.Bands {
-		bands[i] = bpfobj.CollectRdrBand{Off: uint16(b.Off), Mask: b.Mask, Lo: b.Lo, Span: b.Hi - b.Lo}
+		bands[i] = bpfobj.CollectBand{Off: uint16(b.Off), Mask: b.Mask, Lo: b.Lo, Span: b.Hi - b.Lo}
 		if b.Shared >= 0 {
-			bands[i].Flags, bands[i].Lo, bands[i].Span = uint16(bpfobj.CollectRdrBandFlagRDR_BAND_SHARED), uint32(b.Shared), 0
+			bands[i].Flags, bands[i].Lo, bands[i].Span = uint16(bpfobj.COLLECT_BAND_SHARED), uint32(b.Shared), 0
 		}
 		if b.Summed {
 			bands[i].Summed = math.MaxUint32
@@ -103,7 +103,7 @@ func fill(mask, value []uint64, bands []bpfobj.CollectRdrBand, t *collect.Templa
 
 // SetBand sets a shared band.
 func (p *Path) SetBand(index, lo, hi uint32) error {
-	if err := p.objs.Bands.Put(index, bpfobj.CollectRdrSharedBand{Lo: lo, Span: hi - lo}); err != nil {
+	if err := p.objs.Bands.Put(index, bpfobj.CollectSharedBand{Lo: lo, Span: hi - lo}); err != nil {
 		return fmt.Errorf("set a band: %w", err)
 	}
 	return nil
@@ -139,7 +139,7 @@ func (p *Path) Taken(key uint64) (collect.Packet, uint64, error) {
 
 // lookup reads a template while the program may be using it: it reads again if reports were taken
 // meanwhile, since the last one may have been overwritten.
-func (p *Path) lookup(key uint64, f *flow) (head *bpfobj.CollectRdrTemplateHead, last []uint64, err error) {
+func (p *Path) lookup(key uint64, f *flow) (head *bpfobj.CollectTemplateHead, last []uint64, err error) {
 	taken := uint64(math.MaxUint64)
 	for range 16 {
 		if head, last, err = p.read(key, f); err != nil || head.Taken == taken {
@@ -150,7 +150,7 @@ func (p *Path) lookup(key uint64, f *flow) (head *bpfobj.CollectRdrTemplateHead,
 	return head, last, nil
 }
 
-func (p *Path) read(key uint64, f *flow) (*bpfobj.CollectRdrTemplateHead, []uint64, error) {
+func (p *Path) read(key uint64, f *flow) (*bpfobj.CollectTemplateHead, []uint64, error) {
 	var err error
 	head, last, half := &p.small.Head, p.small.Last[:], len(p.small.Mask)
 	if f.large {

@@ -260,7 +260,7 @@ func (c *conn) Counters(context.Context) (map[string]uint64, error) {
 		}
 	}
 	for i, meaning := range node.Skipped {
-		if i != int(bpfobj.IntIntSkipINT_SKIP_NONE) && sum.Skipped[i] > 0 {
+		if i != int(bpfobj.INT_SKIP_NONE) && sum.Skipped[i] > 0 {
 			counts[meaning.Name] = sum.Skipped[i]
 		}
 	}

@@ -41,12 +41,12 @@ func newAssembler(version string, emit func([]byte)) *assembler {
 	return &assembler{version: version, emit: emit, groups: make(map[uint32]*group), next: make(map[uint32]uint32)}
 }
 
-const headBytes = int(unsafe.Sizeof(bpfobj.IntIntReport{}))
+const headBytes = int(unsafe.Sizeof(bpfobj.IntReport{}))
 
 // add takes what a program has told: struct int_report, and a quote.
 func (a *assembler) add(sample []byte, now time.Time) error {
-	var r bpfobj.IntIntReport
-	if len(sample) < headBytes || len(sample) < headBytes+int((*bpfobj.IntIntReport)(unsafe.Pointer(&sample[0])).QuoteLen) {
+	var r bpfobj.IntReport
+	if len(sample) < headBytes || len(sample) < headBytes+int((*bpfobj.IntReport)(unsafe.Pointer(&sample[0])).QuoteLen) {
 		return fmt.Errorf("a report of %d bytes in the ring", len(sample))
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r)), headBytes), sample)
@@ -59,7 +59,7 @@ func (a *assembler) add(sample []byte, now time.Time) error {
 
 // values are those that the program knows. Of ports of level 2 both must be known: a report has no value
 // for "not available".
-func (a *assembler) values(r *bpfobj.IntIntReport) (v intwire.Values) {
+func (a *assembler) values(r *bpfobj.IntReport) (v intwire.Values) {
 	const unknown = 0xffffffff
 	has := func(bit uint16) bool { return r.Bits&bit != 0 }
 	if has(0x4000) {
@@ -89,7 +89,7 @@ func (a *assembler) values(r *bpfobj.IntIntReport) (v intwire.Values) {
 	return v
 }
 
-func flag(r *bpfobj.IntIntReport, f bpfobj.IntIntReportFlag) bool { return r.Flags&uint8(f) != 0 }
+func flag(r *bpfobj.IntReport, f bpfobj.IntReportFlag) bool { return r.Flags&uint8(f) != 0 }
 
 // sequence is the number of the next datagram about a node.
 func (a *assembler) sequence(id uint32) uint32 {
@@ -98,11 +98,11 @@ func (a *assembler) sequence(id uint32) uint32 {
 	return n
 }
 
-func (a *assembler) add20(r *bpfobj.IntIntReport, quote []byte, now time.Time) error {
+func (a *assembler) add20(r *bpfobj.IntReport, quote []byte, now time.Time) error {
 	s := intwire.Single{
 		RepType: 1, InType: intwire.InnerIPv4, Domain: r.Domain, Values: a.values(r), Inner: quote,
-		D: flag(r, bpfobj.IntIntReportFlagINT_REPORT_DROPPED), Q: flag(r, bpfobj.IntIntReportFlagINT_REPORT_QUEUE),
-		F: flag(r, bpfobj.IntIntReportFlagINT_REPORT_FLOW), I: flag(r, bpfobj.IntIntReportFlagINT_REPORT_INTERMEDIATE),
+		D: flag(r, bpfobj.INT_REPORT_DROPPED), Q: flag(r, bpfobj.INT_REPORT_QUEUE),
+		F: flag(r, bpfobj.INT_REPORT_FLOW), I: flag(r, bpfobj.INT_REPORT_INTERMEDIATE),
 	}
 	switch {
 	case len(quote) == 0:
@@ -135,7 +135,7 @@ func (a *assembler) add20(r *bpfobj.IntIntReport, quote []byte, now time.Time) e
 	return nil
 }
 
-func (a *assembler) add10(r *bpfobj.IntIntReport, quote []byte) error {
+func (a *assembler) add10(r *bpfobj.IntReport, quote []byte) error {
 	v := a.values(r)
 	at := r.IngressNs
 	if at == 0 {
@@ -148,8 +148,8 @@ func (a *assembler) add10(r *bpfobj.IntIntReport, quote []byte) error {
 		Layout: intwire.Report10, NProto: intwire.InnerIPv4 - intwire.InnerEthernet, SwitchID: r.Node, HwID: hwID,
 		Sequence: a.sequence(r.Node), IngressTS: uint32(at + uint64(a.wall)), Values: v, Inner: quote,
 		RepMdBits: uint8(intwire.Bitmap(intwire.TR10, v.Has) >> 10),
-		D:         flag(r, bpfobj.IntIntReportFlagINT_REPORT_DROPPED), Q: flag(r, bpfobj.IntIntReportFlagINT_REPORT_QUEUE),
-		F: flag(r, bpfobj.IntIntReportFlagINT_REPORT_FLOW),
+		D:         flag(r, bpfobj.INT_REPORT_DROPPED), Q: flag(r, bpfobj.INT_REPORT_QUEUE),
+		F: flag(r, bpfobj.INT_REPORT_FLOW),
 	}
 	if r.Ip == 6 {
 		one.NProto = intwire.InnerIPv6 - intwire.InnerEthernet

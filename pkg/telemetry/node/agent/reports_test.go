@@ -16,13 +16,13 @@ import (
 const wall = 1_000_000_000_000
 
 // sampleOf is what a program tells.
-func sampleOf(r bpfobj.IntIntReport, quote []byte) []byte {
+func sampleOf(r bpfobj.IntReport, quote []byte) []byte {
 	r.QuoteLen = uint16(len(quote))
 	return append(bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&r)), headBytes)), quote...)
 }
 
-func full(id uint32) bpfobj.IntIntReport {
-	return bpfobj.IntIntReport{
+func full(id uint32) bpfobj.IntReport {
+	return bpfobj.IntReport{
 		IngressNs: 1000, EgressNs: 3000, Node: id, Latency: 2000, Queue: 3<<24 | 7, L2In: 11, L2Out: 12, Utilisation: 99,
 		PortIn: 1, PortOut: 2, Bits: 0xff00, Domain: 0x1234, Flags: 0x20, Mode: uint8(node.MD), Ip: 4,
 	}
@@ -113,14 +113,14 @@ func TestGroups(t *testing.T) {
 // TestUnknown: what is not known is left out, level-2 ports of which one is not known among it.
 func TestUnknown(t *testing.T) {
 	for _, c := range []struct {
-		change func(*bpfobj.IntIntReport)
+		change func(*bpfobj.IntReport)
 		bits   uint16
 		words  byte
 	}{
-		{func(r *bpfobj.IntIntReport) { r.Bits = 0xffff }, 0x7f00, 10},
-		{func(r *bpfobj.IntIntReport) { r.Bits = 0 }, 0, 0},
-		{func(r *bpfobj.IntIntReport) { r.L2In = 0xffffffff }, 0x7d00, 8},
-		{func(r *bpfobj.IntIntReport) { r.Bits = 0x4800 }, 0x4800, 3},
+		{func(r *bpfobj.IntReport) { r.Bits = 0xffff }, 0x7f00, 10},
+		{func(r *bpfobj.IntReport) { r.Bits = 0 }, 0, 0},
+		{func(r *bpfobj.IntReport) { r.L2In = 0xffffffff }, 0x7d00, 8},
+		{func(r *bpfobj.IntReport) { r.Bits = 0x4800 }, 0x4800, 3},
 	} {
 		a, sent := collected(node.Report20)
 		r := full(1)
