@@ -44,11 +44,18 @@ type Port struct {
 	Peer   string `json:"peer,omitempty"`   // NODE/PORT at the other end
 	Tunnel bool   `json:"tunnel,omitempty"` // its packets travel inside others
 	// Stitched: Peer is reached by way of two interfaces that tc joins.
-	Stitched bool   `json:"stitched,omitempty"`
-	Member   string `json:"member,omitempty"`  // NODE/INTERFACE by which that bridge reaches it, where that has no program
-	Link     string `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
-	Place    string `json:"place,omitempty"`   // in a node found by radar: bridge-port, bridge
-	Network  string `json:"network,omitempty"` // of a bridge: what Docker calls it
+	Stitched bool `json:"stitched,omitempty"`
+	// Lower is NODE/INTERFACE of another node on which it stands (macvlan, ipvlan, VLAN); "outside": of a namespace
+	// that is not attached.
+	Lower string `json:"lower,omitempty"`
+	// Uppers are NODE/PORT of other nodes that stand on it.
+	Uppers []string `json:"uppers,omitempty"`
+	// Beside are NODE/PORT that stand on the same interface, and that it reaches without going out there.
+	Beside  []string `json:"beside,omitempty"`
+	Member  string   `json:"member,omitempty"`  // NODE/INTERFACE by which that bridge reaches it, where that has no program
+	Link    string   `json:"link,omitempty"`    // NODE/BRIDGE that it hangs on, or a tunnel with more ends than two
+	Place   string   `json:"place,omitempty"`   // in a node found by radar: bridge-port, bridge
+	Network string   `json:"network,omitempty"` // of a bridge: what Docker calls it
 }
 
 // Nodes lists the nodes of a domain and their ports that are attached now, then virtual machines.
@@ -66,7 +73,7 @@ func Nodes(d *domain.Domain) []Node {
 			view.Ports = append(view.Ports, Port{
 				Name: p.Name, ID: p.ID, Kind: p.Kind, Queue: p.Queue, Ifindex: p.Ifindex,
 				Role: p.Role, Forced: p.Forced, Peer: cmp.Or(placenow.PeerName(d, p.Peer), machineEnd(d, &p)), Tunnel: p.Tunnel,
-				Stitched: p.Stitched, Member: memberOf(d, n.Name+"/"+p.Name), Link: p.Link, Place: string(p.Place), Network: p.Network,
+				Stitched: p.Stitched, Lower: p.Lower, Uppers: uppersOf(d, n.Name+"/"+p.Name), Beside: besideOf(d, &p), Member: memberOf(d, n.Name+"/"+p.Name), Link: p.Link, Place: string(p.Place), Network: p.Network,
 			})
 		}
 		views = append(views, view)
@@ -78,6 +85,26 @@ func Nodes(d *domain.Domain) []Node {
 		views = append(views, machineView(d, &d.VMs[i]))
 	}
 	return views
+}
+
+// uppersOf are the ports of other nodes that stand on an interface, NODE/PORT each.
+func uppersOf(d *domain.Domain, name string) (uppers []string) {
+	for i := range d.Ports {
+		if p := &d.Ports[i]; p.Lower == name && !p.Removed {
+			uppers = append(uppers, placenow.PeerName(d, int(p.ID)))
+		}
+	}
+	return uppers
+}
+
+// besideOf are the ports on the same interface of another namespace that a port reaches past it.
+func besideOf(d *domain.Domain, p *domain.Port) (beside []string) {
+	for _, id := range p.Beside {
+		if name := placenow.PeerName(d, int(id)); name != "" {
+			beside = append(beside, name)
+		}
+	}
+	return beside
 }
 
 // memberOf is the bridge's member that leads to a port, both NODE/INTERFACE; "": there is none.

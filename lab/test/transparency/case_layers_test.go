@@ -94,6 +94,41 @@ var (
 		Send: tcpTrains,
 	})
 	_ = add(Case{
+		Name: "vlan/another-node", Point: 9,
+		Shows: "a VLAN of a node's port that was moved to another node: what both get and send",
+		Needs: []string{"vlan"},
+		Build: func(w *World) {
+			w.Nodes("out", "r", "h", "c")
+			w.Link("out", "eth0", "10.0.1.1/24", "r", "eth0", "10.0.1.2/24")
+			w.Link("r", "eth1", "10.0.3.1/24", "h", "eth0", "10.0.3.2/24")
+			w.Device("r", "v5", "10.0.2.1/24", "link", "eth1", "type", "vlan", "id", "5")
+			above(w, "h", "eth0", "c", "v5", "10.0.2.2/24", "vlan", "id", "5")
+			w.Forward("r")
+			for node, via := range map[string]string{"out": "10.0.1.2", "h": "10.0.3.1", "c": "10.0.2.1"} {
+				w.Route(node, "default", via)
+			}
+			for _, node := range []string{"out", "h", "c"} {
+				w.Listen(node, "0.0.0.0:7")
+			}
+			w.Attach("r", "h", "c")
+		},
+		Send: func(w *World) {
+			for _, clear := range []bool{false, true} {
+				for _, end := range [][2]string{{"h", "10.0.3.2"}, {"c", "10.0.2.2"}} {
+					there, back := w.UDP("10.0.1.1", end[1], 60), w.UDP(end[1], "10.0.1.1", 60)
+					there.MayFrag, back.MayFrag = clear, clear
+					w.Send("out", there)
+					w.Send(end[0], back)
+				}
+			}
+		},
+		Limits: []Limit{{
+			Modes: []Mode{Header},
+			Text:  "under --carry header a packet for an interface of another node on a node's port ends at that port as expired",
+			Match: `(?s)it is expired, want delivered.*\[eth0 h \]`,
+		}},
+	})
+	_ = add(Case{
 		Name: "vrf/router", Point: 9,
 		Limits: freedAbove(8),
 		Shows:  "a router whose ports belong to a VRF: through it, to it, and what it answers",

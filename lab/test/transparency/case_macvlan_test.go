@@ -9,7 +9,13 @@ import (
 // macvlan adds one to a node's port and moves it to another node.
 func macvlan(w *World, node, port, to, name, addr string) {
 	w.T.Helper()
-	w.Run(node, "ip", "link", "add", name, "link", port, "type", "macvlan", "mode", "bridge")
+	above(w, node, port, to, name, addr, "macvlan", "mode", "bridge")
+}
+
+// above adds an interface of some kind to a node's port and moves it to another node.
+func above(w *World, node, port, to, name, addr string, kind ...string) {
+	w.T.Helper()
+	w.Run(node, append([]string{"ip", "link", "add", "name", name, "link", port, "type"}, kind...)...)
 	h := w.Handle(node)
 	l, err := h.LinkByName(name)
 	if err == nil {
@@ -20,7 +26,7 @@ func macvlan(w *World, node, port, to, name, addr string) {
 		}
 	}
 	if err != nil {
-		w.T.Fatalf("macvlan %s for %s: %v", name, to, err)
+		w.T.Fatalf("%s %s for %s: %v", kind[0], name, to, err)
 	}
 	w.fixMAC(to, name)
 	w.Up(to, name)

@@ -8,10 +8,11 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Outside is what is at the other end of an edge.
-const Outside = "outside"
+const Outside = domain.Outside
 
 // NodeLoad is what happened inside a node since attach.
 type NodeLoad struct {

@@ -63,9 +63,12 @@ type Link struct {
 	Kind LinkKind `json:"kind"`
 	Name string   `json:"name,omitempty"` // of a bridge: CLOSINGNODE/BRIDGE; of a tunnel begins with its kind
 	// Network is what Docker calls a bridge.
-	Network string     `json:"network,omitempty"`
-	Ends    []LinkEnd  `json:"ends"`
-	Load    []LinkLoad `json:"load,omitempty"`
+	Network string `json:"network,omitempty"`
+	// Lower is NODE/INTERFACE of an attached node on which the port of an edge stands (macvlan, ipvlan, VLAN): what
+	// it sends goes out there, measured anew.
+	Lower string     `json:"lower,omitempty"`
+	Ends  []LinkEnd  `json:"ends"`
+	Load  []LinkLoad `json:"load,omitempty"`
 }
 
 // LinkEnd is a port at the end of a link.
@@ -125,7 +128,11 @@ func New(d *domain.Domain) *Topology {
 			}
 			t.Links = append(t.Links, Link{Kind: PairLink, Ends: []LinkEnd{end, other}})
 		case peer == nil:
-			t.Links = append(t.Links, Link{Kind: EdgeLink, Ends: []LinkEnd{end}})
+			link := Link{Kind: EdgeLink, Ends: []LinkEnd{end}}
+			if p.Lower != domain.Outside {
+				link.Lower = p.Lower
+			}
+			t.Links = append(t.Links, link)
 		case p.ID < peer.ID || livingPeer(d, peer) == nil || livingPeer(d, peer).ID != p.ID:
 			other := LinkEnd{Node: d.NodeByID(peer.Node).Name, Port: peer.Name, Role: peer.Role, Forced: peer.Forced}
 			link := Link{Kind: PairLink, Ends: []LinkEnd{end, other}}

@@ -241,7 +241,7 @@ func printNodes(k *kit.Kit, list []answer.Node, states bool) error {
 			if states {
 				cells = append(cells, words.State(p.State))
 			}
-			cells = append(cells, role, cmp.Or(p.Peer, k.Shown.End(p.Link)))
+			cells = append(cells, role, cmp.Or(p.Peer, k.Shown.End(p.Link), k.Shown.End(p.Lower)))
 			if wide {
 				cells = append(cells, p.Kind, fmt.Sprint(p.Ifindex), n.Spec)
 			}

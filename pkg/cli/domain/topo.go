@@ -26,6 +26,10 @@ packets enter and leave the domain.
 STATE is what the kernel says of a port now: up, down, or "no carrier", which is up itself,
 but nobody is at the other end: its peer is down. -o wide adds the MTU.
 
+A macvlan, ipvlan or VLAN whose other end is an interface of another node is connected to
+that; "beside" are those on the same interface that it reaches without going out there,
+unseen by radar. A port with such ones on it is "below" them.
+
 -o mermaid and -o dot draw that, for Markdown pages and for Graphviz. A dashed node
 was not named by anyone, but found: it closes a bridge.
 
@@ -193,9 +197,14 @@ func drawing(v *topology.Topology, shown *words.Names) *graph.Graph {
 		case topology.TunnelLink:
 			drawTunnel(g, &l, vertices)
 		case topology.EdgeLink:
-			out := g.Add(graph.Vertex{Label: "outside", Kind: graph.Outside})
-			g.Connect(graph.Edge{From: vertices[l.Ends[0].Node], To: out,
-				FromPort: portLabel(l.Ends[0]), More: loadLines(&l), Dashed: true})
+			edge := graph.Edge{From: vertices[l.Ends[0].Node], FromPort: portLabel(l.Ends[0]), More: loadLines(&l), Dashed: true}
+			node, lower, _ := strings.Cut(l.Lower, "/")
+			if below, ok := vertices[node]; ok {
+				edge.To, edge.ToPort = below, shown.Port(node, lower)
+			} else {
+				edge.To = g.Add(graph.Vertex{Label: topology.Outside, Kind: graph.Outside})
+			}
+			g.Connect(edge)
 		case topology.BridgeLink:
 			draw(g, &l, vertices)
 		}

@@ -31,9 +31,39 @@ func optionalNumber(n int) string {
 	return strconv.Itoa(n)
 }
 
-// connectedTo says in words what is at the other end of a port.
+// maxNeighbours is how many ports beside or above another one a table names.
+const maxNeighbours = 3
+
+// connectedTo says in words what is at the other end of a port, and what stands on it.
 func connectedTo(s *words.Names, p *answer.Port, node string) string {
+	text := otherEnd(s, p, node)
+	if len(p.Uppers) > 0 {
+		text += ", below " + someEnds(s, p.Uppers)
+	}
+	return text
+}
+
+// someEnds names ports; of many the first.
+func someEnds(s *words.Names, ends []string) string {
+	var names []string
+	for _, end := range ends[:min(len(ends), maxNeighbours)] {
+		names = append(names, s.End(end))
+	}
+	if more := len(ends) - len(names); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// otherEnd says in words what is at the other end of a port.
+func otherEnd(s *words.Names, p *answer.Port, node string) string {
 	switch {
+	case p.Lower != "":
+		text := s.End(p.Lower) + " by " + p.Kind
+		if len(p.Beside) > 0 {
+			text += ", beside " + someEnds(s, p.Beside)
+		}
+		return text
 	case p.Place == topology.PlaceBridge:
 		return fmt.Sprintf("bridge %s, toward %s itself", s.End(p.Link), node)
 	case p.Tunnel && p.Link != "":

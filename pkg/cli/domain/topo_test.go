@@ -166,3 +166,45 @@ func TestTopo(t *testing.T) {
 		t.Errorf("dot: %v: %s", err, svg)
 	}
 }
+
+// A macvlan that stands on another node's interface is connected to that, whose row says so, too; where the interface's
+// namespace is not attached it is outside. What is beside it on the same interface it reaches unseen.
+func TestTopoMacvlan(t *testing.T) {
+	need.AsRoot(t)
+	w := clitest.NewWorld(t)
+	others := nstest.New(t, "c", "d")
+	for _, name := range []string{"c", "d"} {
+		w.In("h2", "ip", "link", "add", "m0", "link", "eth0", "netns", others.Name(name), "type", "macvlan", "mode", "bridge")
+		others.Up(name, "m0")
+	}
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d", others.Spec("c"), others.Spec("d")}, w.Lab.AttachArgs()...)...)
+	rows := func(command string, want ...string) {
+		t.Helper()
+		out := strings.Join(strings.Fields(w.Radar(kit.ExitOK, strings.Fields(command)...)), " ")
+		for _, row := range want {
+			if !strings.Contains(out, row) {
+				t.Errorf("radar %s: no %q:\n%s", command, row, out)
+			}
+		}
+	}
+	rows("topo", "c m0 up edge h2/eth0 by macvlan, beside d/m0", "d m0 up edge h2/eth0 by macvlan, beside c/m0",
+		"h2 eth0 up internal r1/eth1, below c/m0, d/m0")
+	rows("status", "c m0 up edge h2/eth0", "h2 eth0 up internal r1/eth1")
+	rows("topo -o mermaid", `n0 -.-|"m0 - eth0"| n4 n1 -.-|"m0 - eth0"| n4`)
+	rows("topo -o dot", `n0 -- n4 [taillabel="m0", headlabel="eth0", style=dashed]`)
+	v := topologyOf(w)
+	if p := v.Node("c").Ports[0]; p.Lower != "h2/eth0" || !slices.Equal(p.Beside, []string{"d/m0"}) || p.Peer != "" {
+		t.Errorf("c: %+v", p)
+	}
+	if p := v.Node("h2").Ports[0]; !slices.Equal(p.Uppers, []string{"c/m0", "d/m0"}) || p.Peer != "r1/eth1" {
+		t.Errorf("h2: %+v", p)
+	}
+	w.Radar(kit.ExitOK, "detach", "h2")
+	rows("topo", "c m0 up edge outside by macvlan, beside d/m0", "r1 eth1 up edge outside")
+	w.Radar(kit.ExitOK, "detach", "d")
+	rows("topo", "c m0 up edge outside by macvlan")
+	v = topologyOf(w)
+	if p := v.Node("c").Ports[0]; p.Lower != topology.Outside || len(p.Beside) > 0 {
+		t.Errorf("c: %+v", p)
+	}
+}

@@ -120,6 +120,11 @@ func (d *Domain) checkPorts() error {
 		case p.VM != 0 && d.VMByID(p.VM) == nil:
 			return fmt.Errorf("port %d is of virtual machine %d, which is not there", p.ID, p.VM)
 		}
+		for _, id := range p.Beside {
+			if d.PortByID(id) == nil {
+				return fmt.Errorf("port %d is beside port %d, which is not there", p.ID, id)
+			}
+		}
 	}
 	return nil
 }

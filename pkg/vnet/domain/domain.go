@@ -160,6 +160,11 @@ type Port struct {
 	// Open: another port of the same link could not be attached, so this one only
 	// restores, and the link's attached ends are edges.
 	Open bool `json:"open,omitempty"`
+	// Lower is NODE/INTERFACE of what the port stands on in another node (macvlan, ipvlan, VLAN);
+	// Outside: in a namespace that is not attached. "": nothing of the kind.
+	Lower string `json:"lower,omitempty"`
+	// Beside are the ports on the same interface that it reaches without going out there.
+	Beside []uint16 `json:"beside,omitempty"`
 	// VM is the id of the virtual machine that has this tap open, 0 if there is none.
 	VM uint16 `json:"vm,omitempty"`
 }
@@ -198,6 +203,9 @@ const (
 	Bridge     Place = "bridge"      // the bridge device: behind it is the closing node itself
 	BridgeEnd  Place = "bridge-end"  // a Member, which no list of ports has
 )
+
+// Outside is what is in no attached node.
+const Outside = "outside"
 
 // Role of a port: whether what leaves there stays inside the domain.
 type Role string

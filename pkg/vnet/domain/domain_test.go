@@ -122,6 +122,7 @@ var damages = map[string]func(d *Domain){
 	"no role":                 func(d *Domain) { d.Ports[0].Role = "" },
 	"an odd place":            func(d *Domain) { d.Ports[0].Place = "cellar" },
 	"no such peer":            func(d *Domain) { d.Ports[0].Peer = 8 },
+	"beside no port":          func(d *Domain) { d.Ports[0].Beside = []uint16{1, 8} },
 	"a peer beyond 16 bits":   func(d *Domain) { d.Ports[0].Peer = 1<<16 + 1 },
 	"a negative peer":         func(d *Domain) { d.Ports[0].Peer = -2 },
 	"no such machine":         func(d *Domain) { d.Ports[3].VM = 1 },

@@ -4,6 +4,7 @@ package topo
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,7 @@ func (t *Topology) Open(index int) {
 		return slices.ContainsFunc(t.Bridges, func(b Bridge) bool { return b.Node == node })
 	}
 	if !used(b.Node) {
+		t.forgetLower(t.Nodes[b.Node].Name)
 		t.Nodes = slices.Delete(t.Nodes, b.Node, b.Node+1)
 		for i := range t.Bridges {
 			if t.Bridges[i].Node > b.Node {
@@ -87,7 +89,7 @@ type member struct {
 
 // closeBridges finds the bridges that attached ports hang on, and appends their
 // namespaces to the topology as closing nodes. It joins ports that are stitched there.
-func closeBridges(t *Topology, o *observer, probes []probe) error {
+func closeBridges(t *Topology, o *observer, probes []probe, stands *stands) error {
 	behind := findHidden(t, o, probes)
 	defer func() {
 		for _, h := range behind {
@@ -107,8 +109,12 @@ func closeBridges(t *Topology, o *observer, probes []probe) error {
 			return err
 		}
 		t.stitch(h, seams)
+		nodes := len(t.Nodes)
 		if err := t.closeNode(h, t.membersIn(h, id, probes, seams)); err != nil {
 			return err
+		}
+		if len(t.Nodes) > nodes {
+			stands.nameLowers(t, id, t.Nodes[nodes].Name, namesOf(slices.Collect(maps.Values(h.links))))
 		}
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 type probe struct {
 	ns    netns.NsHandle // open, so that the namespace stays
 	wires []wire         // one for each port
+	names map[int]string // of all interfaces, by their numbers
 }
 
 // wire is where the kernel says the other end of a port is.
@@ -27,6 +28,8 @@ type wire struct {
 	ifindex int  // its number there
 	nsid    int  // id of the namespace there, see observer; -1: the port's own
 	tunnel  *tunnel
+	base    *base // nil: it stands on nothing elsewhere
+	bridges bool  // see bridges
 }
 
 // Discover looks at the nodes and works out ports, peers, roles and addresses.
@@ -65,7 +68,11 @@ func Discover(nodes []NodeSpec, roles []RoleOverride) (*Topology, error) {
 		}
 	}
 	connect(t, o, probes)
-	if err := closeBridges(t, o, probes); err != nil {
+	stands := t.findStands(probes)
+	for i := range probes {
+		stands.nameLowers(t, i, t.Nodes[i].Name, probes[i].names)
+	}
+	if err := closeBridges(t, o, probes, stands); err != nil {
 		return nil, err
 	}
 	if err := t.checkINT(); err != nil {
@@ -83,6 +90,7 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 	if err != nil {
 		return err
 	}
+	p.names = namesOf(links)
 	for _, l := range links {
 		if !attachable(l) {
 			continue
@@ -92,8 +100,12 @@ func (p *probe) look(n *Node, o *observer, nsid int) error {
 			Name: a.Name, Ifindex: a.Index, Kind: l.Type(), L3: isL3(l),
 			Up: a.Flags&net.FlagUp != 0, Fresh: about[a.Index].fresh, XDP: hasXDP(l), Queue: about[a.Index].queue, Role: domain.Edge,
 		})
-		p.wires = append(p.wires, wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID,
-			tunnel: newTunnel(l, about[a.Index].inherits)})
+		w := wire{pair: pairKinds[l.Type()], ifindex: a.ParentIndex, nsid: a.NetNsID,
+			tunnel: newTunnel(l, about[a.Index].inherits), bridges: bridges(l)}
+		if b, ok := baseOf(l, &w); ok {
+			w.base = &b
+		}
+		p.wires = append(p.wires, w)
 	}
 	if n.Locals, n.Redirects, err = localAddrs(p.ns); err != nil {
 		return err

@@ -151,6 +151,7 @@ func TestAttachable(t *testing.T) {
 		want bool
 	}{
 		{&netlink.Vlan{LinkAttrs: lower}, false},
+		{&netlink.Vlan{LinkAttrs: elsewhere}, true},
 		{&netlink.Bond{LinkAttrs: lower}, false},
 		{&netlink.Vrf{LinkAttrs: lower}, false},
 		{&netlink.Dummy{}, true},

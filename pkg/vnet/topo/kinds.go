@@ -9,10 +9,9 @@ import (
 )
 
 // Interfaces whose packets are seen at another attached interface as well: what
-// enters a bridge port or a VLAN's lower device passes TC there first. Attaching
-// both would count one visit twice.
+// enters a bridge port passes TC there first. Attaching both would count one visit twice.
 var upperKinds = map[string]bool{
-	"bridge": true, "vlan": true, "bond": true, "team": true, "vrf": true,
+	"bridge": true, "bond": true, "team": true, "vrf": true,
 	"hsr": true, "batadv": true, "openvswitch": true,
 }
 
@@ -22,9 +21,9 @@ var helperKinds = map[string]bool{"ifb": true, "nlmon": true, "vcan": true, "can
 // Interfaces that are the two ends of one wire.
 var pairKinds = map[string]bool{"veth": true, "netkit": true}
 
-// Kinds that stand on a lower device. Where that device is in the same node it
-// sees all their packets first, as with a VLAN.
-var stackedKinds = map[string]bool{"macvlan": true, "macvtap": true, "ipvlan": true, "ipvtap": true}
+// Kinds that stand on one lower device. Where that device is in the same node it sees all their
+// packets first. They can be moved to another namespace, and then are what that one has.
+var stackedKinds = map[string]bool{"macvlan": true, "macvtap": true, "ipvlan": true, "ipvtap": true, "vlan": true}
 
 // attachable says whether radar attaches to the link.
 func attachable(l netlink.Link) bool {

@@ -64,8 +64,13 @@ type Port struct {
 	// Stitched: between this port and Peer lie two interfaces in a namespace that is not attached,
 	// which tc joins. That can end at any moment, so that no bit may be changed on this link.
 	Stitched bool
-	Link     string // the bridge link that the port hangs on, see Topology.Link; else ""
-	Place    domain.Place
+	// Lower is NODE/INTERFACE of what the port stands on (macvlan, ipvlan, VLAN) in another node;
+	// domain.Outside: in a namespace that is not attached; "": it stands on nothing there.
+	Lower string
+	// Beside are other ports on the same interface, which this one reaches without going out there.
+	Beside []PortRef
+	Link   string // the bridge link that the port hangs on, see Topology.Link; else ""
+	Place  domain.Place
 }
 
 // Tunnel is what a port is that puts packets into others.

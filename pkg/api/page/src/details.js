@@ -81,6 +81,8 @@ function Node({ name }) {
     <${Problem} error=${by.error} />
     ${by.answer && html`<${Histogram} title="Time inside the node" answer=${by.answer} />`}
     <h3>Ports</h3><ul class="ports">${(vertex?.ports ?? []).map((p) => html`<li><b>${p.name}</b> ${p.peer && html`<span class="muted">to ${p.peer}</span>`}
+      ${p.lower && html`<span class="muted">on ${p.lower}</span>`} ${p.beside && html`<span class="muted">beside ${p.beside.join(', ')}</span>`}
+      ${p.uppers && html`<span class="muted">below ${p.uppers.join(', ')}</span>`}
       ${p.queue && html`<span class="tag">${p.queue}</span>`} ${p.state && p.state !== 'up' && html`<span class="tag">${p.state}</span>`}
       <span class="muted">${(p.addresses ?? []).filter((a) => !a.startsWith('fe80')).join(' ')}</span></li>`)}</ul>`;
 }

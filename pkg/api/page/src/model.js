@@ -40,7 +40,9 @@ function addLink(graph, link, number) {
   if (link.kind === 'edge' || ends.length === 1) {
     const end = ends[0];
     if (!end) return;
-    const out = addVertex(graph, `outside ${end.node}/${end.port}`, { kind: 'outside', class: 'outside', name: 'outside' });
+    // A macvlan, ipvlan or VLAN stands on another node's interface: its packets go in and out there.
+    const below = graph.vertices.get((link.lower ?? '').split('/')[0]);
+    const out = below ?? addVertex(graph, `outside ${end.node}/${end.port}`, { kind: 'outside', class: 'outside', name: 'outside' });
     addEdge(graph, link, graph.vertices.get(end.node), out, `${end.node}/${end.port}`, 'outside');
   } else if (ends.length === 2) {
     const [a, b] = ends;
@@ -66,7 +68,7 @@ function addEdge(graph, link, a, b, from, to) {
   graph.byEnds.set(`${from} > ${to}`, { edge, forward: true });
   graph.byEnds.set(`${to} > ${from}`, { edge, forward: false });
   graph.byPort.set(from, { edge, forward: true });
-  if (b.kind === 'node') graph.byPort.set(to, { edge, forward: false });
+  if (b.kind === 'node' && to !== 'outside') graph.byPort.set(to, { edge, forward: false });
   const pair = (x, y) => `${x.id}\u0000${y.id}`;
   if (!graph.byPair.has(pair(a, b))) {
     graph.byPair.set(pair(a, b), { edge, forward: true });

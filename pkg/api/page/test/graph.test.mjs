@@ -34,6 +34,15 @@ function apart(graph, least) {
   }
 }
 
+test('a macvlan on another node\'s interface is connected to that node, and keeps the load of an edge', () => {
+  const edge = (node, port, lower) => ({ kind: 'edge', ends: [{ node, port }], lower });
+  const graph = net('h2 c d', [edge('c', 'm0', 'h2/eth0'), edge('d', 'm0', 'gone/eth0'), edge('d', 'm1')]);
+  assert.deepEqual(graph.edges.map((e) => [e.a.id, e.b.name, e.id]),
+    [['c', 'h2', 'c/m0 > outside'], ['d', 'outside', 'd/m0 > outside'], ['d', 'outside', 'd/m1 > outside']]);
+  assert.equal(way(graph, 'h2', 'eth0', 'c', 'm0').length, 1);
+  assert.equal(graph.byPort.has('outside'), false);
+});
+
 test('a chain is a line from left to right, from top to bottom on a phone', () => {
   const graph = chain();
   place(graph);

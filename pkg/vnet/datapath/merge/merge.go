@@ -195,6 +195,12 @@ func (c *Change) wire(id uint16, p *topo.Port, portIDs [][]uint16) {
 	have.Peer, have.Link, have.Place, have.Open = noPeer, p.Link, p.Place, false
 	have.Queue, have.Tunnel = p.Queue, p.Tunnel != nil
 	have.Stitched = p.Stitched
+	have.Lower, have.Beside = p.Lower, nil
+	for _, ref := range p.Beside {
+		if id := portIDs[ref.Node][ref.Port]; id != 0 {
+			have.Beside = append(have.Beside, id)
+		}
+	}
 	have.True = p.Stitched || p.Tunnel != nil && p.Tunnel.Inherits
 	if p.Forced || !have.Forced {
 		have.Role, have.Forced = p.Role, p.Forced
@@ -360,11 +366,21 @@ func (c *Change) Forget(id uint16) {
 	delete(c.Moved, id)
 	c.forgetMembers(id)
 	for i := range c.Next.Ports {
-		if p := &c.Next.Ports[i]; p.Peer == int(id) {
+		p := &c.Next.Ports[i]
+		if p.Peer == int(id) {
 			p.Peer = noPeer
 			toEdge(p)
 		}
+		p.Beside = without(p.Beside, id)
 	}
+}
+
+// without is a list, which others may have too, without a number.
+func without(list []uint16, id uint16) []uint16 {
+	if !slices.Contains(list, id) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(have uint16) bool { return have == id })
 }
 
 // openLink makes the attached ends of a bridge link edges, and its closing ports
