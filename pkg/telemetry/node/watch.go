@@ -28,6 +28,9 @@ type sent struct {
 	at    time.Time
 }
 
+// leastSpan is over how much time at least an interface's sending is measured: looks can follow each other closely.
+const leastSpan = 500 * time.Millisecond
+
 // NewWatcher makes one. The caller closes it.
 func NewWatcher() *Watcher {
 	return &Watcher{make(map[uint32]*table), make(map[sender]sent), newNumbers()}
@@ -132,8 +135,12 @@ func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) (other b
 		}
 		key := sender{n.Inum, i.Ifindex}
 		was, known := w.sent[key]
+		took := now.Sub(was.at)
+		if known && took < leastSpan {
+			continue
+		}
 		w.sent[key] = sent{i.Sent, now}
-		if took := now.Sub(was.at); known && took > 0 && i.Sent >= was.bytes {
+		if known && i.Sent >= was.bytes {
 			kbits := float64(i.Sent-was.bytes) * 8 / 1000 / took.Seconds()
 			t.utilise(i.Ifindex, uint32(math.Min(kbits, unknown-1)))
 		}

@@ -59,7 +59,8 @@ func End(ctx context.Context, name string) error {
 }
 
 const (
-	lookEvery = time.Second           // at interfaces, and whether the description has changed
+	lookEvery = time.Second           // at interfaces, and whether the description has changed, where nothing is heard
+	lookGap   = 10 * time.Millisecond // between looks at least, however much is heard
 	ringEvery = 10 * time.Millisecond // between looks at a ring that has something: each look costs programs a wakeup
 	ringMost  = time.Second           // between looks at one that has nothing, and says so
 )
@@ -71,6 +72,8 @@ type Agent struct {
 	claim   *host.Claim
 	control *node.Control
 	watcher *node.Watcher
+	hearing *node.Hearing // nil: the kernel tells nothing
+	looks   time.Duration // lookEvery
 	reader  *ringbuf.Reader
 	ring    *ebpf.Map
 	hold    *os.File       // the directory of pins
@@ -91,7 +94,7 @@ type Agent struct {
 
 // Open makes the calling process the agent of a domain. resident.ErrRunning: there is one. The caller closes it.
 func Open(name string, log *slog.Logger) (_ *Agent, err error) {
-	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), since: time.Now()}
+	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), looks: lookEvery, since: time.Now()}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -109,6 +112,10 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	}
 	if a.hold, err = node.Kind.Kept(name).Hold(); err != nil {
 		return nil, err
+	}
+	hearing, err := node.Hear()
+	if a.once.Warn("hear of interfaces", err); err == nil {
+		a.hearing = hearing
 	}
 	// Whoever attached may have been killed before all was there.
 	if _, warnings, err := node.Refresh(name); err != nil && !errors.Is(err, system.ErrDetaching) {
@@ -144,6 +151,9 @@ func (a *Agent) Close() {
 	}
 	if a.sender != nil {
 		a.sender.Close()
+	}
+	if a.hearing != nil {
+		a.hearing.Close()
 	}
 	a.watcher.Close()
 	a.troubles.Close()
@@ -197,16 +207,24 @@ func (a *Agent) every() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if lease := a.domain.Options.Lease; lease > 0 {
-		return min(lookEvery, lease/system.RenewsPerLife)
+		return min(a.looks, lease/system.RenewsPerLife)
 	}
-	return lookEvery
+	return a.looks
 }
 
-// keep renews the lease and looks at interfaces. ErrNotAttached: another process has taken the domain off.
+// keep renews the lease and looks at interfaces: as soon as something is heard of one, and now and then in case nothing
+// was. ErrNotAttached: another process has taken the domain off.
 func (a *Agent) keep(ctx context.Context) error {
 	ticker := time.NewTicker(a.every())
 	defer ticker.Stop()
-	looked := time.Time{}
+	var heard <-chan struct{}
+	if a.hearing != nil {
+		heard = a.hearing.C()
+	}
+	var soon <-chan time.Time // when what was heard may be looked at; nil: nothing was
+	var looked, next time.Time
+	var spent allowance
+	due := true
 	for {
 		err := a.renew()
 		if !errors.Is(err, system.ErrDetaching) { // its detaching ends the agent
@@ -215,19 +233,54 @@ func (a *Agent) keep(ctx context.Context) error {
 		if resident.HasEnded(err, a.control.Lease()) {
 			return err
 		}
-		if (err == nil || errors.Is(err, resident.ErrDeserted)) && time.Since(looked) >= lookEvery {
-			looked = time.Now()
+		if (err == nil || errors.Is(err, resident.ErrDeserted)) && (due || time.Since(looked) >= a.looks) {
+			due, looked = false, time.Now()
+			spent.refill(looked)
 			if err := a.look(); errors.Is(err, node.ErrNotAttached) {
 				return err
 			}
 			a.note("write its state", a.saveState())
+			next = spent.next(looked, time.Now())
+		}
+		hear := heard
+		if soon != nil {
+			hear = nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
+		case <-hear:
+			soon = time.After(time.Until(next))
+		case <-soon:
+			soon, due = nil, true
 		}
 	}
+}
+
+// How much of a core's time looks take that something heard is the cause of: whoever controls a node can change its
+// interfaces without end, and programs are loaded for one that is new.
+const (
+	lookBurst = time.Second // at once
+	lookShare = 10          // in the long run a part of it, one of so many
+)
+
+// allowance is what looks have taken of that.
+type allowance struct {
+	spent time.Duration
+	at    time.Time
+}
+
+// refill counts that time has passed.
+func (a *allowance) refill(now time.Time) {
+	a.spent = max(0, a.spent-now.Sub(a.at)/lookShare)
+	a.at = now
+}
+
+// next counts a look, and says when the next one may be that is not due anyway.
+func (a *allowance) next(began, ended time.Time) time.Time {
+	a.spent += ended.Sub(began)
+	return ended.Add(max(lookGap, (a.spent-lookBurst)*lookShare))
 }
 
 // look reads the description again if it has changed, and brings up to date what programs know.
@@ -284,6 +337,9 @@ func (a *Agent) reload() error {
 	defer a.mu.Unlock()
 	was := a.domain
 	a.domain = d
+	if a.hearing != nil {
+		a.once.Warn("hear of interfaces", a.hearing.Of(d))
+	}
 	if a.reports == nil || was.Options.Report != d.Options.Report {
 		if a.reports != nil {
 			a.reports.flushAll()
