@@ -163,9 +163,37 @@ var _ = add(Case{
 	},
 })
 
+var _ = add(Case{
+	Name: "nat/to-itself-header", Point: 5,
+	Shows: "datagrams that a router's rules translate to an address of its own, where the mark is not carried",
+	Needs: []string{"nat"}, Fresh: true,
+	Modes: []Mode{Header},
+	Build: func(w *World) {
+		redirectingBy(w, "r2", `table ip t {
+			chain p { type nat hook prerouting priority -100
+				udp dport 53 counter dnat to 10.0.2.2:5353
+			}
+		}`)
+	},
+	Send: func(w *World) {
+		for i := range 4 {
+			p := w.UDP("10.0.1.1", "10.0.4.2", 40+i)
+			p.Dport = 53
+			w.Send("out", p)
+		}
+	},
+	Limits: []Limit{
+		{Text: carriesNothing, Match: `no capture saw it at r2/eth0 out|it is left, want|passed r2/eth0 in`},
+	},
+})
+
 func redirecting(w *World, node, addr string) {
+	redirectingBy(w, node, strings.ReplaceAll(redirectRules, "ADDR", addr))
+}
+
+func redirectingBy(w *World, node, rules string) {
 	chain(w)
-	w.NFT(node, strings.ReplaceAll(redirectRules, "ADDR", addr))
+	w.NFT(node, rules)
 	w.Listen(node, "0.0.0.0:5353")
 	w.Counters(node)
 	w.Attach("r1", "r2", "r3")

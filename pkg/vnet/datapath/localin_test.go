@@ -156,6 +156,8 @@ func TestApartWhereRedirected(t *testing.T) {
 	}{
 		{"a rule that redirects", []string{"nft", redirecting + "; add rule ip t c udp dport 53 redirect to :7;"}, true},
 		{"a route to many addresses", []string{"ip", "route", "add", "local", "10.50.0.0/16", "dev", "lo"}, true},
+		{"a rule that translates to the node itself", []string{"nft", redirecting + "; add rule ip t c udp dport 53 dnat to 10.0.1.2;"}, true},
+		{"legacy rules that do", []string{"iptables-legacy", "-t", "nat", "-A", "PREROUTING", "-p", "udp", "-j", "DNAT", "--to", "10.0.1.2:7"}, true},
 		{"rules that translate to others", []string{"nft", redirecting + "; add rule ip t c udp dport 53 dnat to 10.0.2.1;"}, false},
 	} {
 		for _, later := range []bool{false, true} {

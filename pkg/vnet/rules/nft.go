@@ -18,13 +18,10 @@ import (
 
 // nftUse is a rule of nf_tables that touches the mark.
 type nftUse struct {
-	family, table, chain string
-	handle               uint64
-	mask                 uint32
-	xt                   bool // by an extension of xtables, as iptables-nft and ebtables-nft make
+	nftRule
+	mask uint32
+	xt   bool // by an extension of xtables, as iptables-nft and ebtables-nft make
 }
-
-func (u *nftUse) where() string { return fmt.Sprintf("%s %s %s", u.family, u.table, u.chain) }
 
 func (u *nftUse) conflict() Conflict {
 	return Conflict{What: "nft", Text: fmt.Sprintf("%s: handle %d", u.where(), u.handle), Mask: u.mask}
@@ -110,31 +107,65 @@ var nftFamilies = map[byte]string{
 	unix.NFPROTO_ARP: "arp", unix.NFPROTO_BRIDGE: "bridge", unix.NFPROTO_NETDEV: "netdev",
 }
 
-// nftUseOf reads a message about a rule; the mask is 0 if the rule does not touch the mark.
-func nftUseOf(msg []byte) (u nftUse) {
+// nftRule is a rule of nf_tables.
+type nftRule struct {
+	family, table, chain string
+	handle               uint64
+	exprs                [][]byte
+}
+
+func (r *nftRule) where() string { return fmt.Sprintf("%s %s %s", r.family, r.table, r.chain) }
+
+// readRule reads a message about a rule.
+func readRule(msg []byte) (r nftRule) {
 	if len(msg) < nl.SizeofNfgenmsg {
-		return u
+		return r
 	}
-	u.family = nftFamilies[msg[0]]
-	var regs nftRegs
+	r.family = nftFamilies[msg[0]]
 	for kind, value := range host.Attributes(msg[nl.SizeofNfgenmsg:]) {
 		switch kind {
 		case unix.NFTA_RULE_TABLE:
-			u.table = unix.ByteSliceToString(value)
+			r.table = unix.ByteSliceToString(value)
 		case unix.NFTA_RULE_CHAIN:
-			u.chain = unix.ByteSliceToString(value)
+			r.chain = unix.ByteSliceToString(value)
 		case unix.NFTA_RULE_HANDLE:
 			if len(value) == 8 {
-				u.handle = binary.BigEndian.Uint64(value)
+				r.handle = binary.BigEndian.Uint64(value)
 			}
 		case unix.NFTA_RULE_EXPRESSIONS:
 			for _, expr := range host.Attributes(value) {
-				regs.add(expr)
+				r.exprs = append(r.exprs, expr)
 			}
 		}
 	}
+	return r
+}
+
+// nftUseOf reads a message about a rule; the mask is 0 if the rule does not touch the mark.
+func nftUseOf(msg []byte) nftUse {
+	u := nftUse{nftRule: readRule(msg)}
+	var regs nftRegs
+	for _, expr := range u.exprs {
+		regs.add(expr)
+	}
 	u.mask, u.xt = regs.touched, regs.xt
 	return u
+}
+
+// nftExpr reads an expression of a rule: its name, and its attributes.
+func nftExpr(expr []byte) (name string, attrs map[uint16][]byte) {
+	attrs = make(map[uint16][]byte)
+	for kind, value := range host.Attributes(expr) {
+		switch kind {
+		case unix.NFTA_EXPR_NAME:
+			name = unix.ByteSliceToString(value)
+		case unix.NFTA_EXPR_DATA:
+			for k, v := range host.Attributes(value) {
+				attrs[k] = v
+			}
+		}
+	}
+	return name, attrs
 }
 
 // nftRegs follows the mark through the registers of a rule.
@@ -179,20 +210,7 @@ var nftReads = map[string][]uint16{
 
 // add takes the next expression of the rule.
 func (r *nftRegs) add(expr []byte) {
-	var name string
-	var data []byte
-	for kind, value := range host.Attributes(expr) {
-		switch kind {
-		case unix.NFTA_EXPR_NAME:
-			name = unix.ByteSliceToString(value)
-		case unix.NFTA_EXPR_DATA:
-			data = value
-		}
-	}
-	a := make(map[uint16][]byte)
-	for kind, value := range host.Attributes(data) {
-		a[kind] = value
-	}
+	name, a := nftExpr(expr)
 	if reads, known := nftReads[name]; known {
 		for _, kind := range reads {
 			r.read(a[kind])

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -148,9 +150,13 @@ func xtUses() (uses []xtUse, err error) {
 			err = fmt.Errorf("read table %s of %s: %w", table, f.tool, failed)
 			continue
 		}
-		for i, bits := range f.bits(entries) {
-			if bits != 0 {
-				uses = append(uses, xtUse{f.tool, table, i, bits})
+		bits := make(map[int]uint32)
+		f.extensions(entries, func(rule int, x xtExtension) {
+			bits[rule] |= xtBits(x.target, x.name, x.revision, x.info)
+		})
+		for _, rule := range slices.Sorted(maps.Keys(bits)) {
+			if bits[rule] != 0 {
+				uses = append(uses, xtUse{f.tool, table, rule, bits[rule]})
 			}
 		}
 	}
@@ -198,26 +204,31 @@ func getsockopt(fd, level, option int, b []byte) error {
 	return nil
 }
 
-// bits returns, for each entry of a table, the bits that it touches.
-func (f *xtFamily) bits(entries []byte) (bits []uint32) {
-	for len(entries) >= f.entry {
+// xtExtension is a match or a target of a rule.
+type xtExtension struct {
+	target   bool
+	name     string
+	revision byte
+	info     []byte
+}
+
+// extensions goes through those of all entries of a table, which count from 0.
+func (f *xtFamily) extensions(entries []byte, visit func(rule int, x xtExtension)) {
+	for rule := 0; len(entries) >= f.entry; rule++ {
 		target := int(binary.NativeEndian.Uint16(entries[f.toTarget:]))
 		next := int(binary.NativeEndian.Uint16(entries[f.toNext:]))
 		if target < f.entry || next < target || next > len(entries) {
-			return bits
+			return
 		}
-		touched := uint32(0)
 		for at := f.entry; at+xtExtHeader <= next; {
 			size := int(binary.NativeEndian.Uint16(entries[at:]))
 			if size < xtExtHeader || at+size > next {
 				break
 			}
 			name, _, _ := bytes.Cut(entries[at+2:at+xtExtHeader-1], []byte{0})
-			touched |= xtBits(at >= target, string(name), entries[at+xtExtHeader-1], entries[at+xtExtHeader:at+size])
+			visit(rule, xtExtension{at >= target, string(name), entries[at+xtExtHeader-1], entries[at+xtExtHeader : at+size]})
 			at += size
 		}
-		bits = append(bits, touched)
 		entries = entries[next:]
 	}
-	return bits
 }
