@@ -429,7 +429,7 @@ static __always_inline void leave_known(struct __sk_buff *skb, const struct pack
 		taken = tree_decrements(f->index, p->n, b.word, f->id_rule);
 	if (taken == BY_KEY || wants_key(p, b.ttl)) {
 		w.flags |= RDR_EVF_KEYED;
-		err = has_keys(f->slot, p) ? PUT_OK : keep_keys(f->index, p, b.id);
+		err = has_keys(f->slot, p, b.id) ? PUT_OK : keep_keys(f->index, p, b.id);
 		if (err && unmark(f, p, err))
 			return;
 		if (err)

@@ -186,16 +186,25 @@ GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 	return 0;
 }
 
+/* What `rest` was as the run that begins with slot s left its last node. Only of a whole run it can be
+ * told: in a part of one, IDs may count or not. */
+static __always_inline __u64 rest_before(const struct rdr_slot *s, bool whole, __u64 rest)
+{
+	if (!whole || rest >> KEY_FORM_SHIFT == RDR_KEY_IPV6)
+		return rest;
+	return (rest & ~0xffffULL) | s->id;
+}
+
 /*
- * Makes sure that the next port finds the run at index by its keys. Behind NAT they
- * have changed, and the old ones are removed. A train's keys are entered together; the
- * parts of a cut one enter theirs alone.
+ * Makes sure that the next port finds the run at index by its keys. Behind NAT, and rules that
+ * set the ID, they have changed, and the old ones are removed. A train's keys are entered together;
+ * the parts of a cut one enter theirs alone.
  */
 GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1)), *h;
 	bool whole, keyed;
-	__u64 old;
+	__u64 old, before;
 	int err;
 
 	if (!s)
@@ -206,14 +215,15 @@ GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 	whole = is_whole(s, n);
 	keyed = h->state & RDR_ST_KEYED;
 	old = key_addrs(h->key_saddr, h->key_daddr);
-	if (whole && keyed && old == addrs)
+	before = rest_before(s, whole, rest);
+	if (whole && keyed && old == addrs && before == rest)
 		return PUT_OK;
 	err = n == 1 ? put_key(addrs, rest, s->pos) : put_keys(addrs, rest, s->pos, n);
 	if (err)
 		return err;
-	/* Other branches of a tree still have the old addresses. */
-	if (keyed && old != addrs && !(h->state & RDR_ST_GROUP))
-		delete_keys(old, rest, s->pos, n);
+	/* Other branches of a tree still have the old ones. */
+	if (keyed && (old != addrs || before != rest) && !(h->state & RDR_ST_GROUP))
+		delete_keys(old, before, s->pos, n);
 	if (whole || !keyed) {
 		h->key_saddr = addrs;
 		h->key_daddr = addrs >> 32;
@@ -223,9 +233,9 @@ GLOBAL int keep_run_keys(__u32 index, __u32 n, __u64 addrs, __u64 rest)
 }
 
 /* Whether keep_keys() has nothing to do for the run that begins with slot s, without a call. */
-static __always_inline bool has_keys(const struct rdr_slot *s, const struct packet *p)
+static __always_inline bool has_keys(const struct rdr_slot *s, const struct packet *p, __be16 id)
 {
-	return (s->state & RDR_ST_KEYED) && is_whole(s, p->n) &&
+	return (s->state & RDR_ST_KEYED) && is_whole(s, p->n) && (p->v6 || s->id == id) &&
 	       key_addrs(s->key_saddr, s->key_daddr) == packet_addrs(p);
 }
 

@@ -53,6 +53,35 @@ func TestKeyBehindNAT(t *testing.T) {
 	}
 }
 
+// setID sets the IP ID, as a rule of nf_tables does.
+func setID(t testing.TB, data []byte, id uint16) []byte {
+	t.Helper()
+	data = bytes.Clone(data)
+	binary.BigEndian.PutUint16(header(t, data)[4:], id)
+	fixSum(data, ipAt(data))
+	return data
+}
+
+// TestKeyBehindID: a rule that sets the ID changes the key; the packet is keyed anew, and the old entry goes.
+func TestKeyBehindID(t *testing.T) {
+	d := newDomain(t, config{})
+	orig := packet(t, "clear-udp")
+	index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+	routed := d.route(d.ingress(r1In, d.link(d.send(frame{data: orig}), 0)), r1In)
+	routed.data = setID(t, routed.data, 4242)
+	w2 := d.egress(r1Out, routed)
+	same(t, "behind r1", w2.data, setID(t, lowered(t, orig, 1), 4242))
+	if n := d.keyCount(); n != 1 {
+		t.Errorf("%d keys, want the one with the new ID: %v", n, d.keyList())
+	}
+	d.deliver(w2, 0)
+	d.wantStory(index, "out@0/FSK in@1/FK out@2/FK deliver@3/FK")
+	d.counted(tally{cSeen: 1, cMarked: 1})
+	if n := d.keyCount(); n != 0 {
+		t.Errorf("%d keys left: %v", n, d.keyList())
+	}
+}
+
 // TestKeyLost: behind NAT the key is another packet's. The story ends, no byte does.
 func TestKeyLost(t *testing.T) {
 	d := newDomain(t, config{})

@@ -163,7 +163,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 		return "", err
 	}
 	defer ipv6.close()
-	watch, err := newWatch(a.name, a.log, a.troubles)
+	watch, err := newWatch(a.name, a.log, a.troubles, marks.watcher)
 	if err != nil {
 		return "", err
 	}

@@ -6,13 +6,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
+	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -25,7 +28,11 @@ type watch struct {
 	name    string
 	handle  *datapath.Handle
 	watcher *topo.Watcher
+	rules   *rules.Watcher // of another loop; this one reads Changing
 	watched []topo.NodeSpec
+	ruled   map[topo.NodeSpec]rules.Kind
+	of      *domain.Domain // for which, and with which namespaces near, they were worked out
+	near    []topo.NodeSpec
 	known   int  // nodes in the description when they were set
 	again   bool // what was seen last may be out of date: look once more
 	// uncounted: what nodes had counted could not be noted. It is tried again.
@@ -34,7 +41,7 @@ type watch struct {
 	once      resident.Logger
 }
 
-func newWatch(name string, log *slog.Logger, t *resident.Troubles) (*watch, error) {
+func newWatch(name string, log *slog.Logger, t *resident.Troubles, r *rules.Watcher) (*watch, error) {
 	h, err := openHandle(name)
 	if err != nil {
 		return nil, err
@@ -44,7 +51,7 @@ func newWatch(name string, log *slog.Logger, t *resident.Troubles) (*watch, erro
 		h.Close()
 		return nil, err
 	}
-	w := &watch{name: name, handle: h, watcher: watcher, log: log, once: resident.Logger{Log: log, Troubles: t}}
+	w := &watch{name: name, handle: h, watcher: watcher, rules: r, log: log, once: resident.Logger{Log: log, Troubles: t}}
 	if err := w.watchNodes(); err != nil {
 		w.close()
 		return nil, err
@@ -69,6 +76,9 @@ func (w *watch) watchNodes() error {
 		return err
 	}
 	w.again = w.again || follow // routes may have changed before that
+	if err := w.watchRules(); err != nil {
+		return err
+	}
 	if nodes == w.known && slices.Equal(specs, w.watched) {
 		if w.uncounted {
 			w.noteCounted()
@@ -81,6 +91,36 @@ func (w *watch) watchNodes() error {
 	w.noteCounted()
 	// What happened there before it was watched, nobody has told.
 	w.watched, w.known, w.again = specs, nodes, true
+	return nil
+}
+
+// watchRules tells which rules change roles, and what nodes carry: those that set the IP ID where bridges may be between
+// nodes, and in nodes that carry the header all that hide packets.
+func (w *watch) watchRules() error {
+	d, near := w.handle.Domain, w.handle.Near()
+	if d == w.of && slices.Equal(near, w.near) {
+		return nil
+	}
+	header, kinds := merge.HeaderNodes(d), make(map[topo.NodeSpec]rules.Kind)
+	for _, n := range near {
+		kinds[n] = rules.SetsNumber
+	}
+	for _, n := range d.Nodes {
+		switch {
+		case n.Removed:
+		case n.Auto:
+			kinds[topo.SpecOf(n)] = rules.SetsNumber
+		case header(n.Name):
+			kinds[topo.SpecOf(n)] = rules.SetsNumber | rules.SetsContent | rules.SetsAddresses | rules.TakesItself
+		}
+	}
+	if !maps.Equal(kinds, w.ruled) {
+		if err := w.rules.SetChanging(kinds); err != nil {
+			return err
+		}
+		w.ruled, w.again = kinds, true // rules may have come before that
+	}
+	w.of, w.near = d, near
 	return nil
 }
 
@@ -107,6 +147,8 @@ func (w *watch) run(ctx context.Context, p *resident.Pulse) error {
 		case <-ctx.Done():
 			return nil
 		case <-w.watcher.C():
+			w.refresh(ctx)
+		case <-w.rules.Changing():
 			w.refresh(ctx)
 		case <-quick:
 			w.handle.ReleaseGone()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -56,7 +58,12 @@ func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 	o.Slots = 1 << 12
 	name := attach(t, o, specs)
 	said := make(notes, 100)
-	w, err := newWatch(name, slog.New(said), nil)
+	r, err := rules.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nstest.Cleanup(t, r.Close)
+	w, err := newWatch(name, slog.New(said), nil, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +139,44 @@ func TestWatchTriesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, name, "the new member of the bridge is closed", func(p *domain.Port) bool { return p.Name == "pu" })
+}
+
+// TestWatchNumbers: a rule that sets the IP ID on a bridge between nodes makes edges of the ports on it, as soon as the
+// kernel tells of it. Others change nothing.
+func TestWatchNumbers(t *testing.T) {
+	t.Parallel()
+	n := nstest.New(t, "sw", "a", "b")
+	n.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
+	for _, name := range []string{"a", "b"} {
+		n.Veth(name, "e0", "sw", "p"+name)
+		n.Run("sw", "ip", "link", "set", "p"+name, "master", "br0")
+	}
+	specs, err := topo.ParseSpecs([]string{n.Spec("a"), n.Spec("b")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, said := follow(t, specs)
+	isRole := func(role domain.Role) func(p *domain.Port) bool {
+		return func(p *domain.Port) bool { return p.Name == "e0" && p.Role == role }
+	}
+	await(t, name, "the bridge is inside", isRole(domain.Internal))
+	const chain = "add table bridge t; add chain bridge t c { type filter hook forward priority 0; }; add rule bridge t c "
+	n.Run("sw", "nft", chain+"ip ttl set 5")
+	for len(said) > 0 {
+		<-said
+	}
+	n.Run("sw", "nft", chain+"ip id set 5")
+	await(t, name, "the bridge is outside", isRole(domain.Edge))
+	for deadline := time.After(nstest.Patience); ; {
+		select {
+		case text := <-said:
+			if strings.Contains(text, "a rule sets the IP ID") {
+				return
+			}
+		case <-deadline:
+			t.Fatal("the log does not say why")
+		}
+	}
 }
 
 // A tunnel is inside the domain for as long as its packets are: routes say so, which

@@ -260,7 +260,7 @@ func TestBridgeMemberVanishes(t *testing.T) {
 			t.Helper()
 			h := l.open()
 			defer h.Close()
-			c, topology, err := h.compare()
+			c, topology, err := h.compare(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -352,4 +352,30 @@ func TestAttachAgain(t *testing.T) {
 	if got := r.Domain.Nodes[0].Spec; got != specs[0].Spec {
 		t.Errorf("the node is still reached by %s", got)
 	}
+}
+
+// TestBridgeSetsNumbers: ports on a bridge whose rules set the IP ID are edges, and it is said why. They are inside
+// again when the rule is gone.
+func TestBridgeSetsNumbers(t *testing.T) {
+	l := newBridgeLab(t, program.HookAuto)
+	l.Run("sw", "nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0; }; add rule bridge t c ip id set 5")
+	r := l.attach("a", "b")
+	why := func(texts []string) bool {
+		return slices.ContainsFunc(texts, func(s string) bool {
+			return strings.Contains(s, "/br0: a rule sets the IP ID or the flow label (nft bridge t c: ip id set 5): ports on it are edges")
+		})
+	}
+	if !why(r.Warnings) {
+		t.Errorf("attach says %q", r.Warnings)
+	}
+	l.wantFlags("a/e0 in|out", "b/e0 in|out")
+	l.Run("sw", "nft", "delete table bridge t")
+	if c := l.refresh(); len(c.Roles) != 2 {
+		t.Errorf("without the rule: %+v", c)
+	}
+	l.Run("sw", "nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0; }; add rule bridge t c ip id set 5")
+	if c := l.refresh(); !why(c.Warnings) || len(c.Roles) != 2 {
+		t.Errorf("with the rule again: %+v", c)
+	}
+	l.wantFlags("a/e0 in|out", "b/e0 in|out")
 }

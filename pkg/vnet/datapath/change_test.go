@@ -150,7 +150,7 @@ func TestMoveDuringRefresh(t *testing.T) {
 	l, _, _ := newMoveLab(t, program.HookTCX)
 	r := l.attach(chain...)
 	h := l.open()
-	c, topology, err := h.compare()
+	c, topology, err := h.compare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestMoveComesDuringRefresh(t *testing.T) {
 	l.opts.Carry = program.CarryHeader
 	l.attach(chain...)
 	h := l.open()
-	c, topology, err := h.compare()
+	c, topology, err := h.compare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestMoveComesDuringRefresh(t *testing.T) {
 		t.Error("the change is forgotten")
 	}
 	// Not before it has programs.
-	if c, topology, err = h.compare(); err != nil {
+	if c, topology, err = h.compare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	a := &applier{h: h, c: c, undo: new(undo), lenient: true}

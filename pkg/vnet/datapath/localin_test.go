@@ -147,7 +147,8 @@ func TestLocalInHeader(t *testing.T) {
 }
 
 // TestApartWhereRedirected: a node that carries the header shows rewritten headers to its sockets where
-// it delivers packets for others to itself. It carries nothing then, also if the reason comes later.
+// it delivers packets for others to itself, and does not know packets as they leave whose number is set, or whose
+// addresses and content are changed. It carries nothing then, also if the reason comes later.
 func TestApartWhereRedirected(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -158,6 +159,9 @@ func TestApartWhereRedirected(t *testing.T) {
 		{"a route to many addresses", []string{"ip", "route", "add", "local", "10.50.0.0/16", "dev", "lo"}, true},
 		{"a rule that translates to the node itself", []string{"nft", redirecting + "; add rule ip t c udp dport 53 dnat to 10.0.1.2;"}, true},
 		{"legacy rules that do", []string{"iptables-legacy", "-t", "nat", "-A", "PREROUTING", "-p", "udp", "-j", "DNAT", "--to", "10.0.1.2:7"}, true},
+		{"a rule that sets the IP ID", []string{"nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c udp dport 53 ip id set 5"}, true},
+		{"rules that change content and addresses", []string{"nft", redirecting + "; add rule ip t c udp dport 53 dnat to 10.0.2.1; add chain ip t f { type filter hook forward priority 0; }; add rule ip t f tcp dport 53 reset tcp option timestamp"}, true},
+		{"a rule that changes content", []string{"nft", "add table inet t; add chain inet t c { type filter hook forward priority 0; }; add rule inet t c tcp dport 53 reset tcp option timestamp"}, false},
 		{"rules that translate to others", []string{"nft", redirecting + "; add rule ip t c udp dport 53 dnat to 10.0.2.1;"}, false},
 	} {
 		for _, later := range []bool{false, true} {

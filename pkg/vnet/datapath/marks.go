@@ -103,8 +103,8 @@ func (h *Handle) SettleMarks(ctx context.Context, uses []rules.Conflict) ([]Mark
 			}
 			n.Late, n.Header = true, u.What+": "+u.Text
 			n.Apart = strings.Join(topo.SpecOf(*n).Encapsulations(), ", ")
-			if n.Apart == "" && n.Redirects {
-				n.Apart = rules.ToItself(topo.SpecOf(*n))
+			if n.Apart == "" {
+				n.Apart = whyApart(n)
 			}
 			given = append(given, MarkGivenUp{Node: n.Name, Why: n.Header, Apart: n.Apart})
 			nodes = append(nodes, n)

@@ -69,7 +69,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 		return nil, fault.Usage.Errorf("no nodes to attach: name some, such as netns:NAME")
 	}
 	p.looked = looksNow()
-	if p.result.Topology, err = topo.Discover(specs, req.Roles); err != nil {
+	if p.result.Topology, err = discover(ctx, specs, req.Roles); err != nil {
 		return nil, err
 	}
 	if err := owner.CheckBridges(req.Domain, p.result.Topology); err != nil {
@@ -126,7 +126,6 @@ func (p *plan) describe() error {
 		r.IPv6Held = h.IPv6Held() && !hasIPv6(c.Next, c.Locals)
 	}
 	r.Conflicts = merge.Collisions(c.Next, p.uses)
-	r.Warnings = append(r.Warnings, c.CarryWarnings()...)
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (h *Handle) Refresh(ctx context.Context) (*Changes, error) {
 	if err := h.checkStays(); err != nil {
 		return nil, err
 	}
-	c, t, err := h.compare()
+	c, t, err := h.compare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func (h *Handle) apply(ctx context.Context, c *merge.Change, t *topo.Topology) (
 }
 
 // compare finds out what differs from the description.
-func (h *Handle) compare() (*merge.Change, *topo.Topology, error) {
+func (h *Handle) compare(ctx context.Context) (*merge.Change, *topo.Topology, error) {
 	for try := 1; ; try++ {
 		h.look(looksNow())
 		specs, _ := living(h.Domain)
-		t, err := topo.Discover(specs, nil)
+		t, err := discover(ctx, specs, nil)
 		if errors.Is(err, topo.ErrGone) && try < refreshTries {
 			continue
 		}

@@ -40,22 +40,63 @@ func findUses(ctx context.Context, carry string, nodes []topo.NodeSpec) []rules.
 	return rules.Find(ctx, nodes, rules.AllMarks)
 }
 
-// setApart keeps nodes that carry the header and deliver packets for others to themselves from doing so:
-// their sockets would see rewritten headers, since nothing can restore a packet there. It returns a
-// text for each such node.
+// setApart keeps nodes from carrying the header in which nothing could restore it: those that deliver packets for
+// others to themselves, whose sockets would see it, and those whose rules make packets unknown. It returns a text for
+// each such node.
 func setApart(d *domain.Domain) (texts []string) {
 	header := merge.HeaderNodes(d)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.Auto || !n.Redirects || !header(n.Name) {
+		if n.Auto || !header(n.Name) {
 			continue
 		}
-		if n.Apart = rules.ToItself(topo.SpecOf(*n)); n.Apart != "" {
+		if n.Apart = whyApart(n); n.Apart != "" {
 			texts = append(texts, fmt.Sprintf("node %s cannot carry the mark (%s), and has %s: stories end where packets enter it, as left, and begin anew where they leave it",
 				n.Name, merge.WhyHeader(d, n.Name), n.Apart))
 		}
 	}
 	return texts
+}
+
+// whyApart says why a node cannot carry the header; "": it can, by what its rules are.
+func whyApart(n *domain.Node) string {
+	spec := topo.SpecOf(*n)
+	if n.Redirects {
+		if what := rules.ToItself(spec); what != "" {
+			return what
+		}
+	}
+	return rules.Hiding(spec)
+}
+
+// discover is topo.Discover, and looks at what rules do on bridges between nodes.
+func discover(ctx context.Context, specs []topo.NodeSpec, roles []topo.RoleOverride) (*topo.Topology, error) {
+	t, err := topo.Discover(specs, roles)
+	if err != nil {
+		return nil, err
+	}
+	openBridges(ctx, t)
+	return t, nil
+}
+
+// openBridges makes edges of the ports on bridges whose rules set the IP ID or the flow label: radar's number is
+// there on links, and a packet without it is known no more.
+func openBridges(ctx context.Context, t *topo.Topology) {
+	ctx, cancel := context.WithTimeout(ctx, conflictTime)
+	defer cancel()
+	setting := make(map[uint32]*rules.ChangingRule) // by namespace
+	for i := len(t.Bridges) - 1; i >= 0; i-- {      // from the last: Open removes it
+		node := t.Nodes[t.Bridges[i].Node].NodeSpec
+		rule, known := setting[node.Inum]
+		if !known {
+			rule = rules.SettingNumber(ctx, node)
+			setting[node.Inum] = rule
+		}
+		if rule != nil {
+			t.Notes = append(t.Notes, fmt.Sprintf("bridge %s: a rule sets the IP ID or the flow label (%s): ports on it are edges, where stories of packets end and begin", t.Link(&t.Bridges[i]), rule))
+			t.Open(i)
+		}
+	}
 }
 
 // checkHeaderNodes sets those apart that cannot carry the header, and refuses new nodes that carry the header and put packets into

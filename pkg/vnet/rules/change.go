@@ -99,6 +99,9 @@ func findChanging(node topo.NodeSpec, want Kind, addrs []netip.Addr) (found []Ch
 					bridge: r.isBridges(), where: r.where(), handle: r.handle})
 			}
 		}
+		if want == SetsNumber {
+			return nil // no target of xtables does
+		}
 		for f, table := range xtTables {
 			entries, err := f.entries(table)
 			if err != nil {
@@ -133,6 +136,23 @@ func ToItself(node topo.NodeSpec) (what string) {
 	found, unread := findChanging(node, TakesItself, addrs)
 	if len(found) > 0 || unread != nil { // a table that cannot be read may have such a rule
 		return "rules that redirect packets to the node itself"
+	}
+	return ""
+}
+
+// Hiding says which rules of a node keep radar from knowing packets that have its bits in the header there: they set what holds
+// the number, or change both the content and the addresses. "": there are none.
+func Hiding(node topo.NodeSpec) (what string) {
+	found, _ := findChanging(node, SetsNumber|SetsContent|SetsAddresses, nil)
+	kinds := Kind(0)
+	for _, r := range found {
+		kinds |= r.Kind
+	}
+	switch {
+	case kinds&SetsNumber != 0:
+		return "rules that set the IP ID or the flow label"
+	case kinds&SetsContent != 0 && kinds&SetsAddresses != 0:
+		return "rules that change content, and rules that translate addresses"
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// Watcher tells of rules that use the mark as soon as they come: of nf_tables (so of
+// Watcher tells of rules that use the mark, and of some that change packets, as soon as they come: of nf_tables (so of
 // iptables-nft and ebtables-nft, too), of `ip rule`, of IPsec. It reads what the message
 // says and asks nobody, since packets meet the rule already. What no message tells of is
 // found by FindQuiet.
@@ -31,8 +32,11 @@ type Watcher struct {
 	socks  []*os.File
 	wait   sync.WaitGroup
 
-	mu    sync.Mutex
-	names map[int]string // of nodes, by id
+	changing chan struct{}
+
+	mu     sync.Mutex
+	names  map[int]string // of nodes, by id
+	matter map[int]Kind   // see SetChanging, by id
 }
 
 // mostWaiting is how many conflicts wait for the listener at most; what comes then counts
@@ -46,7 +50,7 @@ var markSources = []struct {
 	read     func(kind uint16, msg []byte) Conflict
 }{
 	{unix.NETLINK_NETFILTER, []int{unix.NFNLGRP_NFTABLES}, func(kind uint16, msg []byte) (c Conflict) {
-		if kind != unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWRULE {
+		if kind != newRule {
 			return c
 		}
 		u := nftUseOf(msg)
@@ -69,7 +73,7 @@ const (
 
 // NewWatcher starts a watcher that watches no node yet. The caller closes it.
 func NewWatcher() (*Watcher, error) {
-	w := &Watcher{uses: make(chan Conflict, mostWaiting), lost: make(chan struct{}, 1)}
+	w := &Watcher{uses: make(chan Conflict, mostWaiting), lost: make(chan struct{}, 1), changing: make(chan struct{}, 1)}
 	if err := host.InNewNetns(w.open); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("watch users of the mark: %w", err)
@@ -133,6 +137,44 @@ func (w *Watcher) Set(nodes []topo.NodeSpec) error {
 	return nil
 }
 
+// Changing says that a rule has come that does to packets what SetChanging was told, or that messages were lost. It is never
+// closed.
+func (w *Watcher) Changing() <-chan struct{} { return w.changing }
+
+// SetChanging watches these nodes, and no others, for rules of nf_tables that change packets in one of these ways.
+// Of what translates addresses it is not known whether they are the node's own. Namespaces that have vanished are left out.
+func (w *Watcher) SetChanging(kinds map[topo.NodeSpec]Kind) error {
+	matter := make(map[int]Kind)
+	for n, kind := range kinds {
+		id, err := n.NumberIn(w.handle)
+		if errors.Is(err, topo.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		matter[id] = kind
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.matter = matter
+	return nil
+}
+
+// noteChanging tells of a message about a rule that does so.
+func (w *Watcher) noteChanging(m *syscall.NetlinkMessage, kinds Kind) {
+	if kinds == 0 || m.Header.Type != newRule {
+		return
+	}
+	r := readRule(m.Data)
+	if r.changes(func(_, _ netip.Addr) bool { return true })&kinds != 0 {
+		tell(w.changing)
+	}
+}
+
+// newRule is the type of messages about a rule of nf_tables that has come.
+const newRule = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWRULE
+
 // receive reads messages until the socket is closed.
 func (w *Watcher) receive(conn syscall.RawConn, read func(uint16, []byte) Conflict) {
 	defer w.wait.Done()
@@ -157,12 +199,18 @@ func (w *Watcher) receive(conn syscall.RawConn, read func(uint16, []byte) Confli
 			continue
 		}
 		w.mu.Lock()
-		name, known := w.names[host.NSIDOf(oob[:noob])]
+		id := host.NSIDOf(oob[:noob])
+		name, known := w.names[id]
+		kinds := w.matter[id]
 		w.mu.Unlock()
-		if !known {
+		if !known && kinds == 0 {
 			continue
 		}
 		for _, m := range msgs {
+			w.noteChanging(&m, kinds)
+			if !known {
+				continue
+			}
 			c := read(m.Header.Type, m.Data)
 			if c.Mask == 0 {
 				continue
@@ -179,8 +227,14 @@ func (w *Watcher) receive(conn syscall.RawConn, read func(uint16, []byte) Confli
 
 // miss tells that something was lost.
 func (w *Watcher) miss() {
+	tell(w.lost)
+	tell(w.changing)
+}
+
+// tell leaves word for who listens.
+func tell(c chan struct{}) {
 	select {
-	case w.lost <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

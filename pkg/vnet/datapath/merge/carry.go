@@ -3,7 +3,6 @@
 package merge
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -114,17 +113,6 @@ func Collisions(d *domain.Domain, uses []rules.Conflict) []rules.Conflict {
 		marks[n.Name] = true
 	}
 	return slices.DeleteFunc(rules.Overlapping(uses, d.Options.MarkMask), func(u rules.Conflict) bool { return !marks[u.Node] })
-}
-
-// CarryWarnings tells of new nodes whose processes can get rewritten headers.
-func (c *Change) CarryWarnings() (texts []string) {
-	header := HeaderNodes(c.Next)
-	for _, n := range c.Next.Nodes {
-		if header(n.Name) && !n.Auto && n.Redirects && slices.Contains(c.AddedNodes, n.ID) {
-			texts = append(texts, fmt.Sprintf("node %s carries the header and has rules that translate addresses: if they translate some to its own, its processes see rewritten TTL, DSCP and IP ID on those, and they end as expired", n.Name))
-		}
-	}
-	return texts
 }
 
 // WhyHeader says why a node carries the header.
