@@ -111,9 +111,15 @@ func CarriedIn(mask uint32) string {
 	return fmt.Sprintf("mark=0x%08x", mask)
 }
 
-// Read reads how a domain is. Its sentences are of w. cost: with what radar costs, as far as the kernel has measured
-// that; measure: it is told to do so for a moment before.
-func Read(ctx context.Context, name string, w words.Sentences, cost, measure bool) (*View, error) {
+// Wanted is what of a status takes time.
+type Wanted struct {
+	Cost     bool // what radar costs, as far as the kernel has measured that
+	Measure  bool // it is told to do so for a moment before
+	Changers bool // what may change packets on links: each port, and bridges' rules, are looked at
+}
+
+// Read reads how a domain is. Its sentences are of w.
+func Read(ctx context.Context, name string, w words.Sentences, wanted Wanted) (*View, error) {
 	handle, err := datapath.Open(name)
 	if err != nil {
 		return nil, err
@@ -129,9 +135,14 @@ func Read(ctx context.Context, name string, w words.Sentences, cost, measure boo
 	if err != nil {
 		return nil, err
 	}
-	if cost {
-		if view.Cost, err = costOf(ctx, w.Face, handle, view.Agent.Process, measure); err != nil {
+	if wanted.Cost {
+		if view.Cost, err = costOf(ctx, w.Face, handle, view.Agent.Process, wanted.Measure); err != nil {
 			return nil, err
+		}
+	}
+	if wanted.Changers {
+		for _, text := range datapath.Changers(ctx, handle.Domain) {
+			view.Notes = append(view.Notes, w.Face.Render(text))
 		}
 	}
 	if note != "" {

@@ -20,7 +20,7 @@ func (a *API) registerStatus() {
 			if err := statedir.CheckDomain(q.Domain); err != nil {
 				return nil, noDomain(err.Error())
 			}
-			v, err := status.Read(ctx, q.Domain, words.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}, true, false)
+			v, err := status.Read(ctx, q.Domain, words.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}, status.Wanted{Cost: true})
 			if err != nil {
 				return nil, refused(err, "path.domain", q.Domain)
 			}

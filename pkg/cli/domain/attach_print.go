@@ -35,6 +35,7 @@ type attachView struct {
 	Nodes     []answer.Node  `json:"nodes,omitempty"`
 	Memory    *status.Memory `json:"memory,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
+	Notes     []string       `json:"notes,omitempty"`
 	Conflicts []conflictView `json:"conflicts,omitempty"`
 	Readers   []readerView   `json:"readers,omitempty"`
 	// Containers says what becomes of containers that start, if the command said so.
@@ -69,7 +70,7 @@ func newAttachView(r *datapath.AttachResult, dryRun bool) *attachView {
 		IPv6:  d.Options.IPv6, IPv6Held: r.IPv6Held,
 		Watch: d.Options.Watch,
 		Nodes: status.Nodes(d, kit.Face), Memory: status.MemoryOf(r.Memory),
-		Warnings: kit.Rendered(r.Warnings), lease: d.Options.Lease,
+		Warnings: kit.Rendered(r.Warnings), Notes: kit.Rendered(r.Notes), lease: d.Options.Lease,
 	}
 	for _, c := range r.Conflicts {
 		v.Conflicts = append(v.Conflicts, conflictView{
@@ -118,6 +119,9 @@ func printAttached(k *kit.Kit, v *attachView) error {
 	}
 	for _, text := range k.Shown.Texts(v.Warnings) {
 		fmt.Fprintf(w, "warning: %s\n", text)
+	}
+	for _, text := range k.Shown.Texts(v.Notes) {
+		fmt.Fprintf(w, "note: %s\n", text)
 	}
 	printHeaderNodes(w, v.Nodes)
 	printReaders(w, v.Readers)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
@@ -374,5 +375,31 @@ func TestAgentFails(t *testing.T) {
 	// It was there before: it stays.
 	if _, err := domain.Load(w.Domain); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStatusChangers: what may change packets on links is told when it comes, too.
+func TestStatusChangers(t *testing.T) {
+	need.AsRoot(t)
+	n := nstest.New(t, "sw", "a", "b")
+	n.Run("sw", "ip", "link", "add", "br0", "type", "bridge")
+	for _, name := range []string{"a", "b"} {
+		n.Veth(name, "e0", "sw", "p"+name)
+		n.Run("sw", "ip", "link", "set", "p"+name, "master", "br0")
+	}
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	t.Setenv("RADAR_DOMAIN", nstest.Unique())
+	t.Setenv("RADAR_SLOTS", "64K")
+	t.Setenv(clitest.ExecEnv, "1")
+	nstest.Cleanup(t, func() { clitest.Radar(t, "detach", "--no-drain") })
+	const told = "change content of packets on bridges inside the domain (nft bridge t c: tcp option maxseg size set 1000)"
+	if stdout, stderr, code := clitest.Radar(t, "attach", "-d", n.Spec("a"), n.Spec("b")); code != kit.ExitOK || strings.Contains(stdout+stderr, "change content") {
+		t.Fatalf("attach: code %d, %s%s", code, stdout, stderr)
+	}
+	n.Run("sw", "nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0; }; add rule bridge t c tcp option maxseg size set 1000")
+	for _, args := range [][]string{{"status"}, {"attach", "-d", n.Spec("a")}} {
+		if stdout, stderr, code := clitest.Radar(t, args...); code != kit.ExitOK || !strings.Contains(stdout+stderr, told) {
+			t.Errorf("%q: code %d, %s%s", args, code, stdout, stderr)
+		}
 	}
 }

@@ -120,7 +120,7 @@ func TestReportsAreRendered(t *testing.T) {
 	for name, print := range map[string]func(*kit.Kit) error{
 		"attach": func(k *kit.Kit) error {
 			d := &domain.Domain{Nodes: []domain.Node{{Name: "n", Header: clitest.Marked}}}
-			return printAttached(k, newAttachView(&datapath.AttachResult{Domain: d, Warnings: []string{clitest.Marked}}, true))
+			return printAttached(k, newAttachView(&datapath.AttachResult{Domain: d, Warnings: []string{clitest.Marked}, Notes: []string{clitest.Marked}}, true))
 		},
 		"counters": func(k *kit.Kit) error { return kit.PrintJSON(k.Out, status.Counters(counters, kit.Face)) },
 		"summary": func(k *kit.Kit) error {

@@ -50,7 +50,8 @@ what was measured before, and switches nothing on.`,
 }
 
 func showStatus(k *kit.Kit, ctx context.Context) error {
-	view, err := status.Read(ctx, k.Domain, k.Sentences(), k.Output != kit.FormatTable, k.Output == kit.FormatWide)
+	view, err := status.Read(ctx, k.Domain, k.Sentences(),
+		status.Wanted{Cost: k.Output != kit.FormatTable, Measure: k.Output == kit.FormatWide, Changers: true})
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,8 @@ type AttachResult struct {
 	IPv6Held bool
 	// Warnings are full sentences, with marks of pkg/fault.
 	Warnings []string
+	// Notes are sentences as well, of what need not be wrong.
+	Notes []string
 	// Readers are processes that read all that comes in at several interfaces of one of the
 	// request's nodes, and may forward it.
 	Readers []topo.Reader
@@ -137,6 +139,7 @@ func Attach(ctx context.Context, req AttachRequest) (_ *AttachResult, err error)
 		}
 	}
 	p.result.Warnings = append(p.result.Warnings, a.warnings...)
+	p.result.Notes = Changers(ctx, p.change.Next)
 	p.close(h)
 	return p.result, nil
 }

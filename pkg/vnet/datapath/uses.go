@@ -84,16 +84,16 @@ func discover(ctx context.Context, specs []topo.NodeSpec, roles []topo.RoleOverr
 func openBridges(ctx context.Context, t *topo.Topology) {
 	ctx, cancel := context.WithTimeout(ctx, conflictTime)
 	defer cancel()
-	setting := make(map[uint32]*rules.ChangingRule) // by namespace
-	for i := len(t.Bridges) - 1; i >= 0; i-- {      // from the last: Open removes it
+	setting := make(map[uint32][]rules.ChangingRule) // by namespace
+	for i := len(t.Bridges) - 1; i >= 0; i-- {       // from the last: Open removes it
 		node := t.Nodes[t.Bridges[i].Node].NodeSpec
-		rule, known := setting[node.Inum]
+		found, known := setting[node.Inum]
 		if !known {
-			rule = rules.SettingNumber(ctx, node)
-			setting[node.Inum] = rule
+			found = rules.OnBridges(ctx, node, rules.SetsNumber)
+			setting[node.Inum] = found
 		}
-		if rule != nil {
-			t.Notes = append(t.Notes, fmt.Sprintf("bridge %s: a rule sets the IP ID or the flow label (%s): ports on it are edges, where stories of packets end and begin", t.Link(&t.Bridges[i]), rule))
+		if len(found) > 0 {
+			t.Notes = append(t.Notes, fmt.Sprintf("bridge %s: a rule sets the IP ID or the flow label (%v): ports on it are edges, where stories of packets end and begin", t.Link(&t.Bridges[i]), &found[0]))
 			t.Open(i)
 		}
 	}

@@ -157,15 +157,10 @@ func Hiding(node topo.NodeSpec) (what string) {
 	return ""
 }
 
-// SettingNumber is a rule that sets the IP ID or the flow label of what bridges of a namespace pass on; nil: there is
-// none. Rules for routed packets count where bridges may ask them (br_netfilter).
-func SettingNumber(ctx context.Context, node topo.NodeSpec) *ChangingRule {
-	found := FindChanging(ctx, node, SetsNumber)
-	i := slices.IndexFunc(found, func(r ChangingRule) bool { return r.bridge || bridgesAsk(node) })
-	if i < 0 {
-		return nil
-	}
-	return &found[i]
+// OnBridges are the rules that change in one of these ways what bridges of a namespace pass on. Rules for routed packets
+// count where bridges may ask them (br_netfilter).
+func OnBridges(ctx context.Context, node topo.NodeSpec, want Kind) []ChangingRule {
+	return slices.DeleteFunc(FindChanging(ctx, node, want), func(r ChangingRule) bool { return !r.bridge && !bridgesAsk(node) })
 }
 
 // bridgesAsk says whether bridges of a namespace may ask rules for routed packets.

@@ -4,7 +4,6 @@ package rules
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
@@ -88,22 +87,22 @@ func TestChangingRules(t *testing.T) {
 	}
 }
 
-// TestSettingNumber: rules that set the ID are named, with their text where a tool tells it. Those for what is
-// routed matter to bridges where br_netfilter is.
-func TestSettingNumber(t *testing.T) {
+// TestOnBridges: rules are named, with their text where a tool tells it. Those for what is routed matter to bridges where
+// br_netfilter is.
+func TestOnBridges(t *testing.T) {
 	n := nstest.New(t, "a")
 	node := specs(t, n, "a")[0]
 	n.Run("a", "nft", "add table bridge t; add chain bridge t c { type filter hook forward priority 0; }; add rule bridge t c tcp option maxseg size set 9")
-	if got := SettingNumber(t.Context(), node); got != nil {
+	if got := OnBridges(t.Context(), node, SetsNumber); len(got) != 0 {
 		t.Errorf("another rule: %v", got)
 	}
 	n.Run("a", "nft", "add table ip t; add chain ip t c { type filter hook forward priority 0; }; add rule ip t c ip id set 5")
 	_, err := os.Stat("/proc/sys/net/bridge")
-	if got := SettingNumber(t.Context(), node); (got != nil) != (err == nil) {
+	if got := OnBridges(t.Context(), node, SetsNumber); (len(got) == 1) != (err == nil) {
 		t.Errorf("a rule for what is routed: %v, bridges ask them: %v", got, err == nil)
 	}
 	n.Run("a", "nft", "delete table ip t; add rule bridge t c ip id set 7")
-	if got := SettingNumber(t.Context(), node); got == nil || !strings.HasSuffix(got.String(), "nft bridge t c: ip id set 7") {
+	if got := OnBridges(t.Context(), node, SetsNumber); len(got) != 1 || got[0].String() != "nft bridge t c: ip id set 7" {
 		t.Errorf("found %v", got)
 	}
 }
