@@ -29,7 +29,7 @@ func newResolver(k *kit.Kit, ctx context.Context) *resolver {
 	if d, err := domain.Load(k.Domain); err == nil {
 		for _, n := range d.Nodes {
 			if !n.Removed {
-				r.named[n.Name] = placeOf(topo.SpecOf(n))
+				r.named[n.Name] = topo.SpecOf(n).Place
 			}
 		}
 	}
@@ -41,10 +41,6 @@ func newResolver(k *kit.Kit, ctx context.Context) *resolver {
 		}
 	}
 	return r
-}
-
-func placeOf(s topo.NodeSpec) node.Place {
-	return node.Place{Name: s.Name, Spec: s.Spec, Path: s.Path, Inum: s.Inum}
 }
 
 // targets are those of all arguments.
@@ -95,7 +91,7 @@ func (r *resolver) nodes(word string) (places []node.Place, err error) {
 		return nil, err
 	}
 	for _, s := range found.Nodes {
-		places = append(places, placeOf(s))
+		places = append(places, s.Place)
 	}
 	if len(places) == 0 {
 		return nil, fmt.Errorf("%s found no namespace", word)

@@ -4,17 +4,11 @@ package node
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/system"
 )
 
@@ -36,54 +30,7 @@ type Domain struct {
 }
 
 // Place is a network namespace.
-type Place struct {
-	Name string `json:"name"` // of the node
-	Spec string `json:"spec"` // as the user named it
-	Path string `json:"path"` // where it can be opened
-	Inum uint32 `json:"inum"` // what it is, whatever its path
-}
-
-// Open opens the namespace. host.ErrNetnsGone: it is gone.
-func (p Place) Open() (netns.NsHandle, error) {
-	ns, err := host.SameNetns(p.Path, p.Inum)
-	if err != nil {
-		return ns, fmt.Errorf("node %s (%s): %w", p.Name, p.Spec, err)
-	}
-	return ns, nil
-}
-
-// Do runs f inside the namespace, as host.InNetns does.
-func (p Place) Do(f func() error) error {
-	ns, err := p.Open()
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return host.InNetns(ns, f)
-}
-
-// handle opens a netlink socket in the namespace. The caller closes it.
-func (p Place) handle() (*netlink.Handle, error) {
-	ns, err := p.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: open netlink socket: %w", p.Name, err)
-	}
-	return handle, nil
-}
-
-// IsGone reports whether the namespace is not there any more.
-func (p Place) IsGone() bool {
-	ns, err := p.Open()
-	if err == nil {
-		ns.Close()
-	}
-	return errors.Is(err, host.ErrNetnsGone)
-}
+type Place = system.Place
 
 // Node is a namespace of which ports have roles.
 type Node struct {

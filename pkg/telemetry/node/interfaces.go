@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/host"
 )
 
 // Interface is what the kernel says of one of a namespace's interfaces.
@@ -40,15 +39,11 @@ var sharing = []string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}
 
 // Interfaces returns those of a namespace, in the order of their numbers.
 func Interfaces(p Place) (list []Interface, err error) {
-	handle, err := p.handle()
+	handle, links, err := p.Links()
 	if err != nil {
 		return nil, err
 	}
 	defer handle.Close()
-	links, err := host.RetryDump(handle.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: list interfaces: %w", p.Name, err)
-	}
 	for _, l := range links {
 		a := l.Attrs()
 		i := Interface{

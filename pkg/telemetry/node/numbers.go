@@ -101,7 +101,7 @@ func (s *numbers) of(p Place) (map[int]Place, error) {
 	if s.err != nil {
 		return nil, fmt.Errorf("look for network namespaces: %w", s.err)
 	}
-	handle, err := p.handle()
+	handle, err := p.Handle()
 	if err != nil {
 		return nil, err
 	}

@@ -30,29 +30,10 @@ type Interface struct {
 	Addresses []netip.Prefix // of both versions, with the length of their prefix
 }
 
-// links opens a netlink socket in the node's namespace, which the caller closes, and lists the interfaces there.
-func (s NodeSpec) links() (*netlink.Handle, []netlink.Link, error) {
-	ns, err := s.Open()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, nil, fmt.Errorf("node %s: open netlink socket: %w", s.Name, err)
-	}
-	links, err := host.RetryDump(handle.LinkList)
-	if err != nil {
-		handle.Close()
-		return nil, nil, fmt.Errorf("node %s: list interfaces: %w", s.Name, err)
-	}
-	return handle, links, nil
-}
-
 // Interfaces returns the node's interfaces by their number. It takes the right to enter the namespace.
 // ErrGone: the namespace is gone.
 func (s NodeSpec) Interfaces() (map[int]Interface, error) {
-	handle, links, err := s.links()
+	handle, links, err := s.Links()
 	if err != nil {
 		return nil, err
 	}

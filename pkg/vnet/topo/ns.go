@@ -3,17 +3,13 @@
 package topo
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"path/filepath"
 	"strconv"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
-
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // identify returns the inode number of the network namespace at path.
@@ -29,25 +25,7 @@ func identify(path string) (uint32, error) {
 // Host returns the host's own namespace, as node "host".
 func Host() NodeSpec {
 	own := host.OwnNetns()
-	return NodeSpec{Name: "host", Spec: hostSpec, Path: own.Path, Inum: own.Inum}
-}
-
-// Open opens the node's namespace at its path; the caller closes the handle.
-// ErrGone: the path is gone, or leads to another namespace now.
-func (s NodeSpec) Open() (netns.NsHandle, error) { return s.opened(host.SameNetns(s.Path, s.Inum)) }
-
-// Find opens the node's namespace wherever it can be reached, for cleaning up: host.FindNetns.
-// ErrGone: it is nowhere.
-func (s NodeSpec) Find() (netns.NsHandle, error) { return s.opened(host.FindNetns(s.Path, s.Inum)) }
-
-func (s NodeSpec) opened(ns netns.NsHandle, err error) (netns.NsHandle, error) {
-	switch {
-	case err == nil:
-		return ns, nil
-	case errors.Is(err, host.ErrNetnsGone):
-		return netns.None(), fmt.Errorf("node %s (%s): %w", s.Name, s.Spec, ErrGone)
-	}
-	return netns.None(), fmt.Errorf("node %s: %w", s.Name, err)
+	return NodeSpec{Place: system.Place{Name: "host", Spec: hostSpec, Path: own.Path, Inum: own.Inum}}
 }
 
 // Namespaces finds every network namespace that can be reached by a name or a
@@ -72,7 +50,7 @@ func namespaces() iter.Seq2[NodeSpec, error] {
 				yield(NodeSpec{}, err)
 				return
 			}
-			if file.Inum != host.OwnNetns().Inum && !yield(NodeSpec{Spec: specOf(file.Path), Path: file.Path, Inum: file.Inum}, nil) {
+			if file.Inum != host.OwnNetns().Inum && !yield(NodeSpec{Place: system.Place{Spec: specOf(file.Path), Path: file.Path, Inum: file.Inum}}, nil) {
 				return
 			}
 		}
@@ -88,37 +66,4 @@ func specOf(path string) string {
 		return "pid:" + strconv.Itoa(pid)
 	}
 	return "netns:" + path
-}
-
-// Do runs f on a thread of its own inside the node's namespace, and waits.
-// Sockets and files that f opens stay in that namespace. f must not start
-// goroutines that rely on it.
-func (s NodeSpec) Do(f func() error) error {
-	ns, err := s.Open()
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return host.InNetns(ns, f)
-}
-
-// NumberIn gives the node's namespace a number in that of the handle, if it has none, and returns it: messages of
-// host.ListenAll's bear it. ErrGone: the namespace is gone.
-func (s NodeSpec) NumberIn(handle *netlink.Handle) (int, error) {
-	ns, err := s.Open()
-	if err != nil {
-		return -1, err
-	}
-	defer ns.Close()
-	if err = handle.SetNetNsIdByFd(int(ns), -1); errors.Is(err, unix.EEXIST) {
-		err = nil
-	}
-	id := -1
-	if err == nil {
-		id, err = handle.GetNetNsIdByFd(int(ns))
-	}
-	if err != nil {
-		return -1, fmt.Errorf("watch node %s: %w", s.Name, err)
-	}
-	return id, nil
 }

@@ -20,7 +20,7 @@ type Qdisc struct {
 // Qdiscs returns the root queueing disciplines of the node's interfaces, by their names. It takes the right to enter
 // the namespace. ErrGone: the namespace is gone.
 func (s NodeSpec) Qdiscs() (map[string]Qdisc, error) {
-	handle, links, err := s.links()
+	handle, links, err := s.Links()
 	if err != nil {
 		return nil, err
 	}

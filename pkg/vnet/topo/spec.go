@@ -14,20 +14,16 @@ import (
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// NodeSpec names one network namespace.
-type NodeSpec struct {
-	Name string // of the node
-	Spec string // as the user named it, without the name: netns:NAME, pid:N, docker:NAME, ...
-	Path string // where the namespace can be opened
-	Inum uint32 // inode number of the namespace: what it is, whatever its path
-}
+// NodeSpec is a network namespace that is a node, or is to be one.
+type NodeSpec struct{ system.Place }
 
 // SpecOf is the spec of a node that a domain describes.
 func SpecOf(n domain.Node) NodeSpec {
-	return NodeSpec{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}
+	return NodeSpec{system.Place{Name: n.Name, Spec: n.Spec, Path: n.Path, Inum: n.Inum}}
 }
 
 // SpecsOf returns those of the nodes that are still there, in their order.
@@ -59,7 +55,7 @@ func ParseSpec(arg string) (NodeSpec, error) {
 	if err != nil {
 		return NodeSpec{}, err
 	}
-	s := NodeSpec{Name: name, Spec: spec}
+	s := NodeSpec{system.Place{Name: name, Spec: spec}}
 	fallback, err := s.locate()
 	if err != nil {
 		return NodeSpec{}, err
@@ -112,12 +108,9 @@ func (s *NodeSpec) identify() (err error) {
 // the node's, spec what the user named it by. It may be the host's: ask IsHost.
 // What it refuses is fault.Usage.
 func ProcessSpec(name, spec string, pid int) (NodeSpec, error) {
-	s := NodeSpec{Name: name, Spec: spec, Path: processPath(pid)}
+	s := NodeSpec{system.Place{Name: name, Spec: spec, Path: processPath(pid)}}
 	return s, s.identify()
 }
-
-// IsHost says whether it is the host's own namespace.
-func (s NodeSpec) IsHost() bool { return s.Inum != 0 && s.Inum == host.OwnNetns().Inum }
 
 func processPath(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
 

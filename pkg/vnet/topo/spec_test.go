@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 func TestParseSpec(t *testing.T) {
@@ -41,7 +42,7 @@ func TestParseSpec(t *testing.T) {
 		{fmt.Sprintf("pid:%d", pid), fmt.Sprintf("pid-%d", pid), fmt.Sprintf("pid:%d", pid), fmt.Sprintf("/proc/%d/ns/net", pid)},
 	} {
 		got, err := ParseSpec(c.arg)
-		if want := (NodeSpec{Name: c.name, Spec: c.spec, Path: c.path, Inum: inum}); err != nil || got != want {
+		if want := (NodeSpec{system.Place{Name: c.name, Spec: c.spec, Path: c.path, Inum: inum}}); err != nil || got != want {
 			t.Errorf("ParseSpec(%q) = %+v, %v; want %+v", c.arg, got, err, want)
 		}
 	}

@@ -9,16 +9,16 @@
 package topo
 
 import (
-	"errors"
 	"net/netip"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // ErrGone says that a node's network namespace does not exist any more.
-var ErrGone = errors.New("network namespace is gone")
+var ErrGone = system.ErrGone
 
 // Topology is what Discover found.
 type Topology struct {
