@@ -88,7 +88,8 @@ func (k Kind) detach(name string) string {
 	return fmt.Sprintf("«%sdetach ‹domain› %s»", k.Command, name)
 }
 
-func (k Kind) attach(name string) string {
+// HowToAttach is the command that attaches nodes to a domain.
+func (k Kind) HowToAttach(name string) string {
 	domain := ""
 	if name != DefaultName {
 		domain = " ‹domain› " + name
@@ -113,7 +114,7 @@ func (k Kind) Read(name string) ([]byte, error) {
 		return b, err
 	}
 	if !isThere(k.PinDir(name)) {
-		return nil, fmt.Errorf("%s is %w (attach nodes with: %s)", k.title(name), ErrNotAttached, k.attach(name))
+		return nil, fmt.Errorf("%s is %w (attach nodes with: %s)", k.title(name), ErrNotAttached, k.HowToAttach(name))
 	}
 	if other, is := errors.AsType[*loader.Elsewhere](k.Kept(name).HeldElsewhere()); is {
 		return nil, &halfError{other.Ask()}

@@ -84,6 +84,11 @@ func NoAgentText(lease answer.Lease, name string) string {
 	return text + fmt.Sprintf("; go on with: «attach -d%s»", DomainFlag(name))
 }
 
+// NoNodeText says how to go on with a domain whose nodes have all gone.
+func NoNodeText(name string) string {
+	return fmt.Sprintf("no node is left: what was measured is still here; end the domain with: «detach%s»", DomainFlag(name))
+}
+
 // meantBy says what it means for answers that the agent cannot do something.
 var meantBy = map[string]string{
 	"follow the topology": "what has come to the domain since then is not in answers",

@@ -203,7 +203,7 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 		v.Notes = append(v.Notes, text)
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
-		v.Notes = append(v.Notes, w.Face.Render(fmt.Sprintf("no node is left: what was measured is still here; end the domain with: «detach%s»", words.DomainFlag(d.Name))))
+		v.Notes = append(v.Notes, w.Face.Render(words.NoNodeText(d.Name)))
 	}
 	return v, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/api"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
@@ -36,17 +37,20 @@ type Options struct {
 
 // Feeds are those of all domains.
 type Feeds struct {
-	ctx    context.Context
-	origin string // which command they are of, for listeners
+	ctx  context.Context
+	face fault.Face // of the listeners
 
 	mu    sync.Mutex
 	feeds map[string]*Feed
 }
 
-// New returns Feeds that end with ctx, of a command that listeners know as origin.
-func New(ctx context.Context, origin string) *Feeds {
-	return &Feeds{ctx: ctx, origin: origin, feeds: make(map[string]*Feed)}
+// New returns Feeds that end with ctx. Their sentences are for users of face.
+func New(ctx context.Context, face fault.Face) *Feeds {
+	return &Feeds{ctx: ctx, face: face, feeds: make(map[string]*Feed)}
 }
+
+// origin is the command that they are of, for listeners.
+func (f *Feeds) origin() string { return f.face.Render("«serve»") }
 
 // Feed follows one domain while somebody listens.
 type Feed struct {
@@ -94,7 +98,7 @@ func (f *Feed) join(o Options) (*Stream, *listener, error) {
 		if len(f.streams) >= mostStreams && !f.dropIdle(0) && !f.dropFor(o.Client) {
 			return nil, nil, ErrTooMany
 		}
-		s = newStream(f.of.origin, key, o, time.Now())
+		s = newStream(f.of.origin(), key, o, time.Now())
 		f.streams[key] = s
 	}
 	l := &listener{o.Client}
@@ -238,7 +242,7 @@ func (f *Feed) poll(streams []*Stream, now time.Time) {
 		return nil
 	})
 	for _, s := range streams {
-		s.send(func(p *packet.Packet) []byte { return encode(f.follower.Record(p).JSON()) })
+		s.send(func(p *packet.Packet) []byte { return EncodeRecord(f.follower.Record(p)) })
 	}
 }
 
@@ -248,6 +252,7 @@ func (f *Feed) load(streams []*Stream, now time.Time, span time.Duration) {
 		return
 	}
 	l := newLoad(f.sums, f.ring.Decoder, f.ring.Domain, now, span)
+	l.Notes = f.notes(now)
 	unread := f.follower.Unread()
 	l.Unread, f.unread = unread-f.unread, unread
 	f.sums = aggregate.New(f.ring.Decoder.WallOffset())

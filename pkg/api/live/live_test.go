@@ -11,6 +11,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/api"
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/packet"
 )
 
@@ -107,7 +108,7 @@ func TestChanges(t *testing.T) {
 // room.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	feeds := New(t.Context(), "test")
+	feeds := New(t.Context(), fault.Face{})
 	join := func(key string) (*Stream, func(), error) {
 		return feeds.Join("no-such-domain", Options{Key: key, Selection: &answer.Selection{}, Rate: 1})
 	}
@@ -144,7 +145,7 @@ func TestStreams(t *testing.T) {
 func TestSharedStream(t *testing.T) {
 	t.Parallel()
 	const name = "no-such-domain"
-	feeds := New(t.Context(), "test")
+	feeds := New(t.Context(), fault.Face{})
 	clients := make([]api.Client, 4)
 	for i := range clients {
 		clients[i] = api.OtherHost(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))

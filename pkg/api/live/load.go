@@ -24,8 +24,16 @@ type Load struct {
 	Links []LinkLoad `json:"links" doc:"those on which something happened"`
 	Nodes []NodeLoad `json:"nodes" doc:"those in which something happened"`
 	Paths []PathLoad `json:"paths" doc:"those with most packets"`
+	// Notes are said again in each Load: who comes later is to know it, too.
+	Notes []Note `json:"notes,omitempty" doc:"why nothing more may be measured, as the command line says it"`
 	// Unsent is the last field: it is another one for each stream, see Stream.load.
 	Unsent uint64 `json:"unsent" doc:"packets that matched and were not sent as events, because of rate"`
+}
+
+// Note is in words what keeps a domain from being measured.
+type Note struct {
+	Kind string `json:"kind" doc:"no_agent, agent_fails, disk_full or no_nodes"`
+	Text string `json:"text"`
 }
 
 // LinkLoad is one direction of a link.

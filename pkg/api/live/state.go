@@ -11,6 +11,8 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/steer"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Event is something that happened to a domain.
@@ -55,6 +57,7 @@ func (f *Feed) tell(streams []*Stream, now time.Time) {
 		if e.TNs == 0 {
 			e.TNs = now.UnixNano()
 		}
+		e.Text = f.of.face.Render(e.Text)
 		data := encode(e)
 		for _, s := range streams {
 			s.Hub.Send(TopicEvent, Topics[TopicEvent], data)
@@ -87,7 +90,7 @@ func (s state) changes(next state, name string) (list []Event) {
 		list = append(list, Event{Kind: kind, Text: fmt.Sprintf(format, args...)})
 	}
 	if s.epoch != 0 && next.epoch != s.epoch {
-		say("detached", "domain %s was detached", name)
+		say("detached", "domain %s was detached: attach nodes with: %s", name, domain.Kind.HowToAttach(name))
 	}
 	if next.epoch != 0 && next.epoch != s.epoch {
 		say("attached", "domain %s was attached: %d nodes", name, len(next.nodes))
@@ -111,6 +114,22 @@ func (s state) changes(next state, name string) (list []Event) {
 		if !slices.Contains(next.nodes, n) {
 			say("node_went", "node %s went", n)
 		}
+	}
+	return list
+}
+
+// notes say why nothing more may be measured, and how to go on.
+func (f *Feed) notes(now time.Time) (list []Note) {
+	w := words.Sentences{Location: time.Local, Now: now, Face: f.of.face}
+	for _, n := range answer.DomainNotes(f.name) {
+		switch n.(type) {
+		case answer.NoAgent, answer.AgentFails, answer.DiskFull:
+			_, text := w.Note(n)
+			list = append(list, Note{n.Kind(), text})
+		}
+	}
+	if d := f.ring.Domain; len(answer.Nodes(d)) == 0 && !d.WatchContainers {
+		list = append(list, Note{"no_nodes", w.Face.Render(words.NoNodeText(d.Name))})
 	}
 	return list
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Topics of events.
@@ -114,6 +115,15 @@ func (s *Stream) load(encoded []byte) {
 func encodeLoad(l *Load) []byte {
 	text := encode(l)
 	return bytes.TrimSuffix(text, []byte("0}\n"))
+}
+
+// EncodeRecord is a record as JSON with, in words, why the packet was lost; and a newline.
+func EncodeRecord(r *record.Record) []byte {
+	text := encode(r.JSON())
+	if why := words.RecordWhy(r); why != "" {
+		text = fmt.Appendf(bytes.TrimSuffix(text, []byte("}\n")), `,"why":%s}`+"\n", bytes.TrimSpace(encode(why)))
+	}
+	return text
 }
 
 // encode is a value as JSON, and a newline.

@@ -48,7 +48,7 @@ type API struct {
 
 // Serve adds the API and the page to a server. Listeners' streams end with ctx.
 func Serve(ctx context.Context, s *api.Server, c Config) *API {
-	a := &API{Config: c, server: s, feeds: live.New(ctx, c.Face.Render("«serve»")), answers: newAnswers(), texts: newExpressions()}
+	a := &API{Config: c, server: s, feeds: live.New(ctx, c.Face), answers: newAnswers(), texts: newExpressions()}
 	mux := http.NewServeMux()
 	a.huma = humago.New(mux, describe(c.Version))
 	a.register()

@@ -22,7 +22,7 @@ func (r ThroughputRow) MarshalJSON() ([]byte, error) { return plain(r.any) }
 
 // Schema implements huma.SchemaProvider.
 func (LossRow) Schema(r huma.Registry) *huma.Schema {
-	return anyOf(r, typeOf[answer.LossRow](), typeOf[answer.LossFlowRow](), typeOf[answer.LossSecond]())
+	return anyOf(r, typeOf[PlaceLoss](), typeOf[FlowLoss](), typeOf[SecondLoss]())
 }
 
 // Schema implements huma.SchemaProvider.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/vnetradar/radar/pkg/api/live"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -31,15 +32,17 @@ func plain(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Record is a packet's, in the JSON form of docs/data-model.md.
+// Record is a packet's, in the JSON form of docs/data-model.md, and in words why it was lost.
 type Record struct{ *record.Record }
 
 // MarshalJSON implements json.Marshaler.
-func (r Record) MarshalJSON() ([]byte, error) { return plain(r.JSON()) }
+func (r Record) MarshalJSON() ([]byte, error) { return live.EncodeRecord(r.Record), nil }
 
 // Schema implements huma.SchemaProvider.
 func (Record) Schema(r huma.Registry) *huma.Schema {
-	return r.Schema(typeOf[record.Record](), true, "Record")
+	s := r.Schema(typeOf[record.Record](), true, "Record")
+	r.SchemaFromRef(s.Ref).Properties["why"] = &huma.Schema{Type: huma.TypeString, Description: "in words why it was lost, as far as there are any"}
+	return s
 }
 
 // Note is what rows do not say: what an answer lacks, why it is empty, what to look at next.

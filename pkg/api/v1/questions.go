@@ -40,6 +40,11 @@ type asked struct{ byFlow, bySecond bool }
 
 // ask answers a question by its rows.
 func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts) answer.Rows[T]) (*Output[Rows[T]], error) {
+	return askNamed(ctx, a, q, how, func(c *answer.Counts, _ *words.Names) answer.Rows[T] { return rows(c) })
+}
+
+// askNamed is ask for rows that have words.
+func askNamed[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts, *words.Names) answer.Rows[T]) (*Output[Rows[T]], error) {
 	s, now, err := a.chosen(ctx, q)
 	if err != nil {
 		return nil, err
@@ -54,7 +59,11 @@ func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*
 			if err != nil {
 				return notes, err
 			}
-			answered := rows(counts)
+			var names *words.Names // nil: of reports alone
+			if d := sources.Domain(); d != nil {
+				names = words.NewNames(d)
+			}
+			answered := rows(counts, names)
 			list = append(list, answered.List...)
 			return append(append(notes, answered.Notes...), counts.Remarks()...), nil
 		})

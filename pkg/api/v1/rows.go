@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // registerLosses adds /loss.
@@ -24,17 +25,39 @@ func (a *API) registerLosses() {
 		if q.Series && q.By == byFlow {
 			return nil, noSeries("query.series")
 		}
-		return ask(ctx, a, &q.Question, asked{byFlow: q.By == byFlow}, func(c *answer.Counts) answer.Rows[LossRow] {
+		return askNamed(ctx, a, &q.Question, asked{byFlow: q.By == byFlow}, func(c *answer.Counts, names *words.Names) answer.Rows[LossRow] {
 			switch {
 			case q.Series:
-				return rowsOf(c.LossesBySecond(q.AfterDelivery), func(r answer.LossSecond) LossRow { return LossRow{r} })
+				return rowsOf(c.LossesBySecond(q.AfterDelivery), func(r answer.LossSecond) LossRow {
+					return LossRow{SecondLoss{r, names.LossWhy(&r.LossPlace, &r.Place)}}
+				})
 			case q.By == byFlow:
-				return rowsOf(c.LossesByFlow(q.AfterDelivery), func(r answer.LossFlowRow) LossRow { return LossRow{r} })
+				return rowsOf(c.LossesByFlow(q.AfterDelivery), func(r answer.LossFlowRow) LossRow {
+					return LossRow{FlowLoss{r, names.LossWhy(&r.LossPlace, &r.Place)}}
+				})
 			}
-			return rowsOf(c.Losses(q.AfterDelivery), func(r answer.LossRow) LossRow { return LossRow{r} })
+			return rowsOf(c.Losses(q.AfterDelivery), func(r answer.LossRow) LossRow {
+				return LossRow{PlaceLoss{r, names.LossWhy(&r.LossPlace, &r.Place)}}
+			})
 		})
 	})
 }
+
+// Losses with what the command line's column WHY says of them.
+type (
+	PlaceLoss struct {
+		answer.LossRow
+		Why string `json:"why,omitempty" doc:"in words, as far as there are any"`
+	}
+	FlowLoss struct {
+		answer.LossFlowRow
+		Why string `json:"why,omitempty" doc:"in words, as far as there are any"`
+	}
+	SecondLoss struct {
+		answer.LossSecond
+		Why string `json:"why,omitempty" doc:"in words, as far as there are any"`
+	}
+)
 
 // registerLatency adds /latency.
 func (a *API) registerLatency() {

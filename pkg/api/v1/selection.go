@@ -79,7 +79,7 @@ func (a *API) selection(ctx context.Context, f *Filters, domainName string) (*an
 	for name, values := range addresses {
 		found, err := a.addressesOf(domainName, values)
 		if err != nil {
-			return nil, refused(err, "query."+name, list(values))
+			return nil, a.refused(err, "query."+name, list(values))
 		}
 		addresses[name] = found
 	}
@@ -154,7 +154,7 @@ func (t *Times) limit(s *answer.Selection, now time.Time) (err error) {
 }
 
 // refused is an error for who asked, where it is about the request; where is the field that it would be about.
-func refused(err error, where string, value any) error {
+func (a *API) refused(err error, where string, value any) error {
 	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
 		return fieldError(where, value, "node %q owns no address", none.Node)
 	}
@@ -165,7 +165,7 @@ func refused(err error, where string, value any) error {
 		return fieldError(where, value, "domain %s has no node %q, its nodes are %s", no.Domain, no.Name, strings.Join(no.Nodes, ", "))
 	}
 	if errors.Is(err, domain.ErrNotAttached) {
-		return noDomain("there is no such domain: nothing is attached, and no reports are kept")
+		return noDomain(a.Face.Render(err.Error())) // as the command line says it, with how to go on
 	}
 	return err
 }
@@ -182,14 +182,14 @@ func (a *API) open(name string, s *answer.Selection, read func(*answer.Sources) 
 	if f := a.Files[name]; f != nil {
 		sources, notes, err := f.Open(s)
 		if err != nil {
-			return nil, refused(err, "query.node", s.Nodes())
+			return nil, a.refused(err, "query.node", s.Nodes())
 		}
 		more, err := read(sources)
 		return append(notes, more...), err
 	}
 	sources, notes, err := answer.Open(name, s)
 	if err != nil {
-		return notes, refused(err, "query.node", s.Nodes())
+		return notes, a.refused(err, "query.node", s.Nodes())
 	}
 	defer sources.Close()
 	more, err := read(sources)

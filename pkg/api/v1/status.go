@@ -22,7 +22,7 @@ func (a *API) registerStatus() {
 			}
 			v, err := status.Read(ctx, q.Domain, words.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}, status.Wanted{Cost: true})
 			if err != nil {
-				return nil, refused(err, "path.domain", q.Domain)
+				return nil, a.refused(err, "path.domain", q.Domain)
 			}
 			return output(v), nil
 		})

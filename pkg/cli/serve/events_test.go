@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,6 +69,9 @@ func TestEvents(t *testing.T) {
 			switch kind {
 			case "packet", "loss":
 				ids[kind][v["id"].(string)] = true
+				if kind == "loss" && v["why"] != "firewall rule" {
+					t.Errorf("a loss does not say why in words: %s", data)
+				}
 			case "load":
 				for _, field := range []string{"packets", "lost", "unsent", "bytes"} {
 					sums[field] += v[field].(float64)
@@ -103,6 +107,57 @@ for i in range(40): s.sendto(b"x", ("10.0.2.2", 53 if i % 2 else 9999))`)
 	}
 	if totals := w.Status().Totals; sums["packets"] != float64(totals.Delivered+totals.Lost+totals.Left) || sums["bytes"] != float64(totals.Bytes) || sums["unsent"] != 0 {
 		t.Errorf("loads have %v, status %+v", sums, totals)
+	}
+}
+
+// TestEnds: that nothing more is measured is said at once, in the words of the command line and with what to do: an agent
+// that was killed, a domain without nodes, one that was detached.
+func TestEnds(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	s := serve(t, "--listen", "0")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*clitest.Patience)
+	defer cancel()
+	heard := func(what string, wanted func(kind, data string) bool) {
+		t.Helper()
+		found := false
+		err := s.listen(ctx, "/api/v1/domains/"+w.Domain+"/events?topic=load,event", func(kind, data string) bool {
+			found = wanted(kind, data)
+			return !found
+		})
+		if !found {
+			t.Fatalf("%s was not said: %v", what, err)
+		}
+	}
+	note := func(kind, text string) {
+		t.Helper()
+		heard(kind, func(_, data string) bool {
+			var load struct{ Notes []struct{ Kind, Text string } }
+			if err := json.Unmarshal([]byte(data), &load); err != nil {
+				t.Fatal(err)
+			}
+			return slices.ContainsFunc(load.Notes, func(n struct{ Kind, Text string }) bool {
+				return n.Kind == kind && strings.Contains(n.Text, text) && strings.HasSuffix(n.Text, " --domain "+w.Domain)
+			})
+		})
+	}
+	heard("nothing, while all is well", func(kind, data string) bool { return kind == "load" && !strings.Contains(data, "notes") })
+	w.Kill()
+	note("no_agent", "no agent runs: packets are recorded until the lease ends; go on with: radar attach -d")
+	w.Radar(kit.ExitOK, "attach", "-d") // another agent
+	if err := w.Lab.Down(); err != nil {
+		t.Fatal(err)
+	}
+	note("no_nodes", "no node is left: what was measured is still here; end the domain with: radar detach")
+	var once sync.Once
+	hint := "radar attach --domain " + w.Domain + " NODE..."
+	heard("detached", func(kind, data string) bool {
+		once.Do(func() { go w.Radar(kit.ExitOK, "detach", "--no-drain") })
+		return kind == "event" && strings.Contains(data, `"detached"`) && strings.Contains(data, hint)
+	})
+	status, _, text := s.ask(http.MethodGet, "/api/v1/domains/"+w.Domain+"/topology", nil)
+	if status != http.StatusNotFound || !strings.Contains(text, "is not attached (attach nodes with: "+hint+")") {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

@@ -91,7 +91,8 @@ func TestQuestions(t *testing.T) {
 		var got struct{ Rows, Notes []any }
 		s.get("/api/v1/domains/"+w.Domain+"/"+c.path, &got)
 		want := without(rowsOf(w, strings.Fields(c.args)...), "last_bps")
-		if diff := cmp.Diff(want, without(got.Rows, "last_bps")); diff != "" || len(want) == 0 && c.path != "latency?by=queue" && !strings.HasSuffix(c.path, "1234") {
+		checkWhys(w, c.args, got.Rows)
+		if diff := cmp.Diff(want, without(without(got.Rows, "last_bps"), "why")); diff != "" || len(want) == 0 && c.path != "latency?by=queue" && !strings.HasSuffix(c.path, "1234") {
 			t.Errorf("%s, %d rows of radar %s: %s", c.path, len(want), c.args, diff)
 		}
 		_, stderr, _ := clitest.Radar(t, append(strings.Fields(c.args), "-o", "json")...)
@@ -102,6 +103,21 @@ func TestQuestions(t *testing.T) {
 		}
 		if said := strings.Count(stderr, "\n"); said != len(got.Notes) {
 			t.Errorf("%s has %d notes, radar %s says %q", c.path, len(got.Notes), c.args, stderr)
+		}
+	}
+}
+
+// checkWhys checks that rows of losses say why in the words that the command's table has.
+func checkWhys(w *clitest.World, args string, rows []any) {
+	w.Helper()
+	if !strings.HasPrefix(args, "loss") {
+		return
+	}
+	table, _, _ := clitest.Radar(w.T, strings.Fields(args)...)
+	for _, row := range rows {
+		why, _ := row.(map[string]any)["why"].(string)
+		if why == "" || !strings.Contains(table, why) {
+			w.Errorf("radar %s: a row says %q why, the table is\n%s", args, why, table)
 		}
 	}
 }
@@ -159,6 +175,10 @@ func TestPacket(t *testing.T) {
 			t.Errorf("port %s: %s", dport, diff)
 		}
 		delete(want, "story")
+		if why, lost := got.Record["why"]; lost != (dport == "9999") || lost && why != "firewall rule" {
+			t.Errorf("port %s: the record says %v why", dport, why)
+		}
+		delete(got.Record, "why")
 		if diff := cmp.Diff(want, got.Record); diff != "" {
 			t.Errorf("port %s: %s", dport, diff)
 		}
