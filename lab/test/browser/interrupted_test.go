@@ -46,7 +46,7 @@ func TestInterrupted(t *testing.T) {
 	p.in(t).wait("each direction of the five links has a row", `document.querySelectorAll('[data-link]').length === 10`)
 	nstest.WaitFor(t, "losses are shown", func() bool { return lostAt(p, "r2/eth1 > r3/eth0") > 100 })
 	p.wait("the page is styled", `getComputedStyle(document.querySelector('header.head')).display === 'flex'`)
-	p.wait("nothing is reconnecting", `radar.store.connected.value.ok && !document.body.innerText.includes('Reconnecting')`)
+	p.wait("nothing is reconnecting", `radar.health.connected.value.ok && !document.body.innerText.includes('Reconnecting')`)
 	p.shot("interrupted-1280")
 	p.clean()
 }

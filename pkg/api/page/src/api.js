@@ -161,7 +161,7 @@ async function ask(method, path, body, signal, more = {}) {
   try {
     response = await fetch(base + path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: end, cache: 'no-store' });
   } catch (error) {
-    throw lostConnection(error, 'radar serve does not answer: is it still running?');
+    throw lostConnection(error, 'radar serve does not answer: is it still running? If not, start it again: radar serve');
   }
   if (response.ok) return response;
   let problem = { title: response.statusText };

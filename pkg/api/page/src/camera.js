@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where on the screen the drawing is, and where things are on their links.
 
-import { bounds } from './layout.js';
+import { bounds, margins } from './layout.js';
 
 export const nodeRadius = 22;
 
@@ -21,12 +21,13 @@ export class Camera {
     this.touched = false;
     if (!vertices.length) return;
     const box = bounds(vertices);
-    const margin = Math.min(70, this.width / 7);
+    const buttons = 36;
+    const margin = { x: Math.min((margins.width - buttons) / 2, this.width / 8), y: Math.min(margins.height / 2, this.height / 7) };
     const wide = Math.max(box.right - box.left, 1);
     const high = Math.max(box.bottom - box.top, 1);
-    this.k = Math.min(1.9, (this.width - 2 * margin) / wide, (this.height - 2 * margin - 20) / high);
+    this.k = Math.min(1.9, (this.width - buttons - 2 * margin.x) / wide, (this.height - 2 * margin.y) / high);
     this.k = Math.max(this.k, 0.02);
-    this.x = this.width / 2 - this.k * (box.left + box.right) / 2;
+    this.x = (this.width - buttons) / 2 - this.k * (box.left + box.right) / 2;
     this.y = (this.height - 10) / 2 - this.k * (box.top + box.bottom) / 2;
   }
 

@@ -2,8 +2,8 @@
 // What is chosen: a link, a node, a flow, a packet.
 
 import { html, useAsk, Answer, Facts, Problem, Notes } from './ui.js';
-import { bytes, count, duration, rate, share } from './format.js';
-import { selection, flowKey, flowFilter, flowTitle } from './url.js';
+import { bytes, count, duration, perSecond, rate, reason, share, why } from './format.js';
+import { selection, flowKey, flowTitle } from './url.js';
 import { Histogram, TimeLine } from './plots.js';
 import { Overview } from './overview.js';
 import { Packet } from './packet.js';
@@ -15,13 +15,12 @@ const parts = { link: Link, node: Node, flow: Flow, packet: Packet, path: Path }
 export function Details() {
   const { kind, name } = selection(store.state.value.sel);
   const Part = parts[kind];
-  if (!Part) return html`<aside class="panel" aria-label="Overview"><${Overview} /></aside>`;
-  return html`<aside class="panel" aria-label=${`Details of the ${kind}`}>
+  if (!Part) return html`<aside class="panel" tabindex="0" aria-label="Overview"><${Overview} /></aside>`;
+  return html`<aside class="panel" tabindex="0" aria-label=${`Details of the ${kind}`}>
     <div class="crumbs"><button class="quiet" onClick=${() => store.go({ sel: '' })}>← All</button><span class="muted">${kind}</span></div>
     <${Part} key=${name} name=${name} /></aside>`;
 }
 
-const perSecond = (v) => `${v < 10 ? v.toFixed(1) : count(v)}/s`;
 
 function Link({ name }) {
   void store.tick.value;
@@ -35,11 +34,11 @@ function Link({ name }) {
   const line = store.linkSeries.get(name);
   return html`<h2>${from} <span class="arrow">→</span> ${to}</h2>
     <${Facts} facts=${[['rate', load.bps !== undefined ? rate(load.bps) : undefined], ['packets', load.known ? count(load.total) : '–'], ['latency, median', duration(load.p50)],
-      ['queue, median', load.queue !== undefined ? duration(load.queue) : undefined], ['lost', html`<span class=${load.lost ? 'loss-text' : ''}>${load.known ? count(load.lost) : '–'}</span>`],
+      ['queue, median', load.queue !== undefined ? duration(load.queue) : undefined], ['lost', html`<span class=${load.lost ? 'loss-text' : ''}>${load.known ? count(load.lost) : '–'}${load.lostNow > 0 ? `, ${perSecond(load.lostNow)} now` : ''}</span>`],
       ['expired', load.expired || undefined]]} />
     <button class="quiet" onClick=${() => store.go({ sel: `link:${to} > ${from}` })}>⇄ The other direction</button>
     <${Losses} rows=${losses} />
-    ${line && html`<${TimeLine} title="Latency" unit=${duration} data=${line.table(['p50', 'p99', 'queue'])}
+    ${line && !store.shownPast.value && html`<${TimeLine} title="Latency" unit=${duration} data=${line.table(['p50', 'p99', 'queue'])}
         lines=${[{ name: 'median', colour: 'a' }, { name: '99 %', colour: 'b', dash: [4, 3] }, { name: 'queue', colour: 'c' }]} />
       <${TimeLine} title="Rate" unit=${rate} data=${line.table(['bps'])} lines=${[{ name: 'rate', colour: 'a' }]} />
       <${TimeLine} title="Lost" unit=${perSecond} data=${line.table(['lost'])} lines=${[{ name: 'lost', colour: 'loss' }]} />`}
@@ -53,7 +52,7 @@ function Link({ name }) {
 function Losses({ rows }) {
   if (!rows.length) return null;
   return html`<h3>Lost here</h3><ul class="reasons">${rows.map((r) => html`<li><span class="loss-text">✕ ${count(r.packets)}</span>
-    <span><code>${r.reason}</code> ${r.qdisc ? `in the queue (${r.qdisc})` : r.at} <span class="muted">${r.why ?? r.function ?? ''}</span>
+    <span><b>${why(r)}</b> ${r.qdisc ? `in the queue (${r.qdisc})` : r.at} <span class="muted">${reason(r)}</span>
     <${TopFlows} rows=${r.top_flows} /></span></li>`)}</ul>`;
 }
 
@@ -74,8 +73,8 @@ function Node({ name }) {
     <${Facts} facts=${[['kind', vertex?.class], ['is', vertex?.spec], ['residence, median', duration(line?.last('p50') ?? vertex?.load?.p50_ns)],
       ['lost here', html`<span class=${store.nodeLost(name) ? 'loss-text' : ''}>${count(store.nodeLost(name))}</span>`]]} />
     <${Losses} rows=${here(lossAsk)} />
-    ${here(after).length > 0 && html`<h3>Dropped after delivery</h3><ul class="reasons">${here(after).map((r) => html`<li><span>${count(r.packets)}</span><code>${r.reason}</code></li>`)}</ul>`}
-    ${line && html`<${TimeLine} title="Time inside" unit=${duration} data=${line.table(['p50', 'p99'])}
+    ${here(after).length > 0 && html`<h3>Dropped after delivery</h3><ul class="reasons">${here(after).map((r) => html`<li><span>${count(r.packets)}</span><span><b>${why(r)}</b> <span class="muted">${reason(r)}</span></span></li>`)}</ul>`}
+    ${line && !store.shownPast.value && html`<${TimeLine} title="Time inside" unit=${duration} data=${line.table(['p50', 'p99'])}
       lines=${[{ name: 'median', colour: 'a' }, { name: '99 %', colour: 'b', dash: [4, 3] }]} />
       <${TimeLine} title="Packets" unit=${perSecond} data=${line.table(['packets'])} lines=${[{ name: 'packets/s', colour: 'a' }]} />`}
     <${Problem} error=${by.error} />
@@ -88,18 +87,15 @@ function Node({ name }) {
 }
 
 function Flow({ name }) {
-  const ask = useAsk(['flows'], store.query({ ...flowFilter(name), top: 1 }), 3000);
-  const by = useAsk(['latency'], store.query({ ...flowFilter(name), by: 'flow' }), 5000);
-  const flow = ask.answer?.rows?.[0];
+  const ask = useAsk(['flows'], store.query({ top: 20 }, name), 3000);
+  const by = useAsk(['latency'], store.query({ by: 'flow', top: 20 }, name), 5000);
+  const flow = ask.answer?.rows?.find((row) => flowKey(row) === name); // no other one, whatever the filter lets through
   const followed = store.state.value.flow === name;
-  const follow = () => {
-    store.go({ flow: followed ? '' : name });
-    if (!followed) player.enterMachine();
-  };
-  const latency = by.answer?.rows?.[0] ?? flow?.latency;
+  const follow = () => (followed ? store.go({ flow: '' }) : player.follow(name));
+  const latency = by.answer?.rows?.length === 1 ? by.answer.rows[0] : flow?.latency;
   return html`<h2>${flowTitle(name)}</h2>
     <p><button class="primary" onClick=${follow}>${followed ? 'Follow all flows again' : 'Follow it in the time machine'}</button></p>
-    <${Answer} ask=${ask} empty="No packet of this flow is known.">${flow && html`
+    <${Answer} ask=${ask} empty="No packet of this flow is known.">${!flow && html`<p class="empty">No packet of this flow is known.</p>`}${flow && html`
     <${Facts} facts=${[['rate', rate(flow.rate_bps)], ['packets', count(flow.packets)], ['bytes', bytes(flow.bytes)], ['duration', duration(flow.duration_ns)],
       ['delivered', `${count(flow.delivered)} (${share(flow.delivered, flow.packets)})`], ['left', flow.left || undefined],
       ['lost', html`<span class=${flow.lost ? 'loss-text' : ''}>${count(flow.lost)} (${share(flow.lost, flow.packets)})</span>`], ['expired', flow.expired || undefined],

@@ -6,11 +6,12 @@ import { laneOffset, font } from './draw.js';
 import { packetColour } from './theme.js';
 import { positions } from './journey.js';
 import { way } from './model.js';
+import { why } from './format.js';
 import { fallLasts } from './player.js';
 
 const mostInQueue = 14; // dots that are drawn of a queue; the rest is a number
 
-/** Draws packets. @param {import('./draw.js').Picture & {chosenPacket: string, exact: boolean}} p @param {ReturnType<import('./player.js').frame>} items */
+/** Draws packets. @param {import('./draw.js').Picture & {chosenPacket: string, exact: boolean, places?: import('./labels.js').Places}} p @param {ReturnType<import('./player.js').frame>} items */
 export function drawDots(p, items) {
   p.ctx.clearRect(0, 0, p.camera.width, p.camera.height);
   const queues = new Map();
@@ -33,7 +34,8 @@ export function drawDots(p, items) {
       if (ago >= 0 && ago < fallLasts) drawFall(p, item.journey, fall, ago / fallLasts, falls);
     }
   }
-  for (const [text, at] of falls) sayReason(p, text, at);
+  const said = [];
+  for (const [text, at] of falls) sayReason(p, text, at, said);
 }
 
 function dot(p, journey, x, y, alpha = 1) {
@@ -143,17 +145,22 @@ function drawFall(p, journey, fall, part, texts) {
   }
   ctx.stroke();
   ctx.globalAlpha = 1;
-  const text = `${fall.reason || 'lost'} at ${fall.node}${fall.port && fall.at !== 'node' ? `/${fall.port}` : ''}`;
+  const text = `${why(fall)} at ${fall.node}${fall.port && fall.at !== 'node' ? `/${fall.port}` : ''}`;
   const said = texts.get(text);
   if (texts.size < 6 || said) texts.set(text, { ...at, alpha: Math.max(said?.alpha ?? 0, 1 - part * part) });
 }
 
-function sayReason(p, text, at) {
+/** Below where packets fall, at the first place where nothing else is written. */
+function sayReason(p, text, at, said) {
   const { ctx, theme } = p;
   ctx.font = font(12, 600);
   const width = ctx.measureText(text).width;
   const left = Math.min(Math.max(at.x + 16, 8), p.camera.width - width - 12);
-  const y = Math.min(at.y + 58, p.camera.height - 40);
+  const boxOf = (y) => ({ x: left - 2, y: y - 13, w: width + 4, h: 17 });
+  const meets = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+  const lines = [58, 78, 98, 38, 118, -34].map((down) => Math.min(at.y + down, p.camera.height - 8));
+  const y = lines.find((line) => (p.places?.free(boxOf(line)) ?? true) && !said.some((box) => meets(box, boxOf(line)))) ?? lines[0];
+  said.push(boxOf(y));
   ctx.textAlign = 'left';
   ctx.globalAlpha = at.alpha;
   ctx.lineWidth = 4;

@@ -3,17 +3,16 @@
 
 import { pointOn } from './camera.js';
 import { latencyColour, rateWidth } from './theme.js';
-import { duration, rate, short } from './format.js';
 
 const fonts = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 export const font = (size, weight = 400) => `${weight} ${size}px ${fonts}`;
 
 /**
  * @typedef {{ctx: CanvasRenderingContext2D, camera: import('./camera.js').Camera, theme: any, graph: import('./model.js').Graph,
- *   lines: Map<object, any>, loadOf: (id: string) => any, selected: string, hovered: string, lit: Set<string>, nodeLost: Map<string, number>}} Picture
+ *   lines: Map<object, any>, loadOf: (id: string) => any, selected: string, hovered: string, lit: Set<string>, nodeLost: Map<string, {lost: number, now: number}>}} Picture
  */
 
-/** Draws links, then nodes, then what is written about them. @param {Picture} p */
+/** Draws links, then nodes. What is written about them is above the packets: see labels.js. @param {Picture} p */
 export function drawBase(p) {
   const { ctx, camera, theme } = p;
   ctx.fillStyle = theme.ground;
@@ -21,12 +20,6 @@ export function drawBase(p) {
   const loads = p.graph.edges.map((edge) => [edge, p.loadOf(`${edge.from} > ${edge.to}`), p.loadOf(`${edge.to} > ${edge.from}`)]);
   for (const [edge, there, back] of loads) drawEdge(p, edge, there, back);
   for (const vertex of p.graph.vertices.values()) drawVertex(p, vertex);
-  const roomy = p.graph.edges.length <= 60;
-  for (const [edge, there, back] of loads) {
-    if (roomy || edge.id === p.hovered) labelEdge(p, edge, there, back);
-    markLoss(p, edge, true, there);
-    markLoss(p, edge, false, back);
-  }
 }
 
 /** How far a lane is from the middle of its link. */
@@ -65,66 +58,6 @@ function stroke(ctx, line, forward, offset, colour, width, alpha) {
   } else ctx.lineTo(b.x, b.y);
   ctx.stroke();
   ctx.globalAlpha = 1;
-}
-
-/** The busier direction's rate, latency and queue, beside the link. */
-function labelEdge(p, edge, there, back) {
-  const forward = (there.bps ?? 0) > (back.bps ?? 0) || ((there.bps ?? 0) === (back.bps ?? 0) && there.total >= back.total);
-  const load = forward ? there : back;
-  const line = p.lines.get(edge);
-  if (!load.total || line.length < 118) return;
-  const arrow = Math.abs(line.ux) >= Math.abs(line.uy) ? (forward === line.ux > 0 ? '→' : '←') : (forward === line.uy > 0 ? '↓' : '↑');
-  const first = load.bps ? `${arrow} ${rate(load.bps)}` : arrow;
-  const second = load.queue > (load.p50 ?? 0) ? `queue ${duration(load.queue)}` : load.p50 !== undefined ? duration(load.p50) : '';
-  const steep = Math.abs(line.uy) > 0.5;
-  const at = pointOn(line, forward, steep ? 0.55 : 0.64, 0);
-  const { ctx, theme } = p;
-  ctx.font = font(11);
-  ctx.textAlign = steep ? 'left' : 'center';
-  const dx = steep ? 14 : 0;
-  outlined(ctx, theme, first, at.x + dx, at.y - (steep ? 7 : 12), theme.text);
-  if (second) outlined(ctx, theme, second, at.x + dx, at.y + (steep ? 8 : 22), theme.muted);
-}
-
-function outlined(ctx, theme, text, x, y, colour) {
-  ctx.lineWidth = 4;
-  ctx.lineJoin = 'round';
-  ctx.strokeStyle = theme.ground;
-  ctx.strokeText(text, x, y);
-  ctx.fillStyle = colour;
-  ctx.fillText(text, x, y);
-}
-
-/** A pill with a cross and the number, at the port that lost packets. */
-function markLoss(p, edge, forward, load) {
-  const lost = load.lost + load.expired;
-  if (!lost) return;
-  const lane = laneOffset(p.camera);
-  // On the left of the direction: packets that wait stand on its right.
-  const at = pointOn(p.lines.get(edge), forward, 0.2, p.camera.size > 0.5 ? -lane - 14 : lane);
-  pill(p, at.x, at.y, lost);
-}
-
-/** Draws ✕ and a number. */
-export function pill(p, x, y, lost) {
-  const { ctx, theme, camera } = p;
-  if (camera.size < 0.5) {
-    ctx.fillStyle = theme.loss;
-    ctx.beginPath();
-    ctx.arc(x, y, 4, 0, 7);
-    ctx.fill();
-    return;
-  }
-  const text = `✕ ${short(lost)}`;
-  ctx.font = font(11, 600);
-  ctx.textAlign = 'center';
-  const width = ctx.measureText(text).width + 12;
-  ctx.fillStyle = theme.loss;
-  ctx.beginPath();
-  ctx.roundRect(x - width / 2, y - 9, width, 18, 9);
-  ctx.fill();
-  ctx.fillStyle = theme.lossText;
-  ctx.fillText(text, x, y + 4);
 }
 
 const shapes = {
@@ -167,9 +100,6 @@ function drawVertex(p, vertex) {
   ctx.stroke();
   ctx.restore();
   glyph(p, vertex, at, r);
-  nameVertex(p, vertex, at, r);
-  const lost = p.nodeLost.get(vertex.name);
-  if (lost) pill(p, at.x + r * 0.8 + 10, at.y - r * 1.1, lost);
 }
 
 /** A switch has arrows, a P4 switch its name, a virtual machine a second frame. */
@@ -185,21 +115,6 @@ function glyph(p, vertex, at, r) {
   ctx.textAlign = 'center';
   ctx.fillStyle = theme.muted;
   ctx.fillText(word, at.x, at.y + r * 0.52);
-}
-
-function nameVertex(p, vertex, at, r) {
-  const { ctx, theme, camera } = p;
-  if (camera.size < 0.42 && p.hovered !== vertex.id && p.selected !== `node:${vertex.name}`) return;
-  const glyphed = ['bridge', 'switch', 'p4'].includes(vertex.class) && camera.size >= 0.6;
-  const size = Math.max(10, Math.min(13, 13 * camera.size));
-  ctx.font = font(size, 600);
-  ctx.textAlign = 'center';
-  if (ctx.measureText(vertex.name).width < 2 * r - 6) {
-    ctx.fillStyle = theme.text;
-    ctx.fillText(vertex.name, at.x, at.y + size * 0.36 - (glyphed ? 4 : 0));
-  } else {
-    outlined(ctx, theme, vertex.name.length > 18 ? `${vertex.name.slice(0, 17)}…` : vertex.name, at.x, at.y + r + size + 3, theme.text);
-  }
 }
 
 /** Hubs of links with many ends, and what is outside. */
@@ -218,9 +133,4 @@ function drawSmall(p, vertex, at) {
   ctx.fill();
   ctx.stroke();
   ctx.setLineDash([]);
-  if (camera.size < 0.6) return;
-  ctx.font = font(10);
-  ctx.textAlign = 'center';
-  const name = vertex.name.length > 22 ? `…${vertex.name.slice(-21)}` : vertex.name;
-  outlined(ctx, theme, name, at.x, at.y + r + 13, theme.muted);
 }

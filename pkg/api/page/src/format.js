@@ -44,6 +44,15 @@ export function share(part, whole) {
   return `${value && value < 0.1 ? '< 0.1' : value.toFixed(value < 10 ? 1 : 0)} %`;
 }
 
+/** How many a second. @param {number} n */
+export const perSecond = (n) => `${n > 0 && n < 10 ? n.toFixed(1).replace(/\.0$/, '') : count(n)}/s`;
+
+/** Why packets were lost, in the words of the command line's column WHY; the kernel's word where there are none. */
+export const why = (row) => row.why || row.reason || (row.function ? `${row.function}()` : 'not known');
+
+/** The kernel's own words for it, where they are others. */
+export const reason = (row) => [row.reason, row.function && `${row.function}()`].filter((word) => word && word !== why(row)).join(', ');
+
 /** The time of day of an RFC 3339 text, to the microsecond. @param {string|undefined} text */
 export function clock(text) {
   const found = /T(\d\d:\d\d:\d\d(?:\.\d{1,6})?)/.exec(text ?? '');

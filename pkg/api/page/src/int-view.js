@@ -72,7 +72,7 @@ function Intents({ rows, asked, remove }) {
     { name: 'priority', number: true, of: (r) => r.priority ?? 0 },
     { name: 'ends', of: (r) => (r.expires && !r.expires.startsWith('0001') ? html`<time>${r.expires.slice(0, 16).replace('T', ' ')}</time>` : 'never') },
     { name: 'state', of: (r) => html`<${IntentState} row=${r} />`, class: 'wrap' },
-    { name: '', of: (r) => html`<button class="quiet" onClick=${() => remove(r.name)} aria-label=${`Remove the intent ${r.name}`}>Remove</button>` },
+    { name: 'remove', of: (r) => html`<button class="quiet" onClick=${() => remove(r.name)} aria-label=${`Remove the intent ${r.name}`}>Remove</button>` },
   ];
   return html`<${Table} caption="Intents" columns=${columns} rows=${rows} keyOf=${(r) => r.name} />`;
 }

@@ -7,7 +7,7 @@
 /**
  * @typedef {{node: string, port?: string}} Place
  * @typedef {{kind: 'link'|'queue'|'node', from: Place, to: Place, t0: number, t1: number, hop: number}} Segment
- * @typedef {{t: number, node: string, port?: string, at: string, reason: string, qdisc?: string, hop: number}} Fall
+ * @typedef {{t: number, node: string, port?: string, at: string, reason: string, why?: string, qdisc?: string, hop: number}} Fall
  * @typedef {{id: string, record: object, start: number, end: number, segments: Segment[], falls: Fall[]}} Journey
  */
 
@@ -94,7 +94,7 @@ function fallsOf(record, hops, start) {
   return all.filter((loss) => !loss.after_delivery).map((loss) => {
     const hop = loss.hop ?? hops.length - 1;
     const at = loss.at_ns ?? hops[hop]?.at_ns ?? 0;
-    return { t: start + at, node: loss.node, port: loss.port, at: loss.at ?? 'node', reason: loss.reason ?? '', qdisc: loss.qdisc, function: loss.function, hop };
+    return { t: start + at, node: loss.node, port: loss.port, at: loss.at ?? 'node', reason: loss.reason ?? '', why: record.why, qdisc: loss.qdisc, function: loss.function, hop };
   });
 }
 

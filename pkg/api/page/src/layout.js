@@ -3,18 +3,26 @@
 // right, a tree and a spine-leaf network in tiers, spines on top.
 
 import { Graph as DagreGraph, layout as dagre } from './lib/dagre/dagre.js';
+import { across, byName, ordered } from './tiers.js';
 
 const gap = { node: 84, rank: 132 };
 
+/** What the drawing is shown on, in pixels. */
+const desk = { width: 908, height: 620 };
+
+/** What of it stays free: for names at the rim, and for the buttons on the right. */
+export const margins = { width: 150, height: 130 };
+
 /**
- * Sets x and y of all vertices. @param {import('./model.js').Graph} graph
- * @param {boolean} portrait whether the screen is higher than wide
+ * Sets x and y of all vertices. @param {import('./model.js').Graph} graph @param {{width: number, height: number}} screen
  */
-export function place(graph, portrait = false) {
+export function place(graph, screen = desk) {
+  const portrait = screen.height > screen.width * 1.1;
   let left = 0;
   for (const part of components(graph)) {
     const style = styleOf(part);
-    placePart(part, style.tiered ? 'TB' : portrait ? 'TB' : 'LR', style.rank);
+    if (style.tiered) placeTiers(part, style.rank, screen);
+    else placePart(part, portrait ? 'TB' : 'LR', style.rank);
     const box = bounds(part.vertices);
     for (const v of part.vertices) {
       v.x += left - box.left;
@@ -97,7 +105,7 @@ function farthest(part, distance) {
 const many = 60; // vertices, from which on hosts stand in blocks below their switch
 
 function placePart(part, direction, rank) {
-  const blocks = part.vertices.length > many ? hostBlocks(part) : new Map();
+  const blocks = part.vertices.length > many ? hostBlocks(part, 3) : new Map();
   const hidden = new Set([...blocks.values()].flat());
   const vertices = part.vertices.filter((v) => !hidden.has(v));
   const dense = vertices.length > many / 2;
@@ -123,8 +131,46 @@ function placePart(part, direction, rank) {
     v.y = node.y;
   }
   upright(vertices, direction);
-  if (direction === 'TB' && dense) compact(vertices);
+  siblings(part, vertices, direction);
   for (const [parent, hosts] of blocks) placeBlock(parent, hosts, direction);
+}
+
+const leafWide = 62; // of a host in the lowest tier
+const rows = { least: 118, most: 520 };
+
+/** Tiers: as wide as what is lowest needs, and as high as makes the drawing fill the screen. */
+function placeTiers(part, rank, screen) {
+  const lowest = part.vertices.filter((v) => part.next.get(v).length <= 1).length;
+  const blocks = part.vertices.length > many || lowest * leafWide * 0.6 > screen.width ? hostBlocks(part, 2) : new Map();
+  const hidden = new Set([...blocks.values()].flat());
+  const vertices = part.vertices.filter((v) => !hidden.has(v));
+  const edges = part.edges.filter(({ a, b }) => a !== b && !hidden.has(a) && !hidden.has(b)).map(({ a, b }) => [a, b]);
+  const tiers = ordered(vertices, edges, rank);
+  const next = new Map(vertices.map((v) => [v, part.next.get(v).filter((n) => !hidden.has(n))]));
+  const wide = (v) => Math.max(v.kind === 'node' ? leafWide : 40, columns(blocks.get(v)) * blockGap + 14);
+  across(tiers, next, wide);
+  const box = { left: Math.min(...vertices.map((v) => v.x)), right: Math.max(...vertices.map((v) => v.x)) };
+  const below = Math.max(0, ...[...blocks].map(([parent, hosts]) => gap.rank * 0.8 + Math.ceil(hosts.length / columns(blocks.get(parent))) * blockGap));
+  const high = (box.right - box.left) * Math.max(100, screen.height - margins.height) / Math.max(100, screen.width - margins.width) - below;
+  const row = Math.min(rows.most, Math.max(rows.least, high / Math.max(1, tiers.length - 1)));
+  tiers.forEach((tier, i) => tier.forEach((v) => { v.y = i * row; }));
+  for (const [parent, hosts] of blocks) placeBlock(parent, hosts.sort(byName), 'TB');
+}
+
+/** Nodes that hang on the same one, and on no other, stand in the order of their names: in each column, or row, of the drawing. */
+function siblings(part, vertices, direction) {
+  const groups = new Map();
+  for (const v of vertices) {
+    const next = part.next.get(v);
+    if (next.length !== 1) continue;
+    const key = `${next[0].id}\u0000${Math.round(direction === 'TB' ? v.y : v.x)}`;
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(v);
+  }
+  for (const group of groups.values()) {
+    const places = group.map(({ x, y }) => ({ x, y })).sort((a, b) => a.y - b.y || a.x - b.x);
+    group.sort(byName).forEach((v, i) => Object.assign(v, places[i]));
+  }
 }
 
 /** What was attached first stands at the top, or on the left: dagre has no such order. */
@@ -135,34 +181,11 @@ function upright(vertices, direction) {
   if (order < 0) vertices.forEach((v) => { v[axis] = -v[axis]; });
 }
 
-/** Tiers where each is linked with each are spread too far by dagre. None is wider than the one below, and they are further apart. */
-function compact(vertices) {
-  const tiers = new Map();
-  for (const v of vertices) {
-    if (!tiers.has(v.y)) tiers.set(v.y, []);
-    tiers.get(v.y).push(v);
-  }
-  let below;
-  for (const y of [...tiers.keys()].sort((a, b) => b - a)) {
-    const tier = tiers.get(y).sort((a, b) => a.x - b.x);
-    const box = bounds(tier);
-    if (below) {
-      const width = Math.min(box.right - box.left, 0.85 * (below.right - below.left));
-      const left = (below.left + below.right - width) / 2;
-      tier.forEach((v, i) => { v.x = tier.length > 1 ? left + width * i / (tier.length - 1) : (below.left + below.right) / 2; });
-    }
-    below = bounds(tier);
-  }
-  const box = bounds(vertices);
-  const taller = Math.min(4, Math.max(1, 0.3 * (box.right - box.left) / Math.max(1, box.bottom - box.top)));
-  vertices.forEach((v) => { v.y *= taller; });
-}
-
 const blockGap = 58;
 const columns = (hosts) => (hosts ? Math.max(1, Math.ceil(Math.sqrt(hosts.length / 3))) : 0);
 
 /** Nodes with one link, by the node that they hang on, where they are many. */
-function hostBlocks(part) {
+function hostBlocks(part, least) {
   const blocks = new Map();
   for (const v of part.vertices) {
     const next = part.next.get(v);
@@ -171,7 +194,7 @@ function hostBlocks(part) {
     blocks.get(next[0]).push(v);
   }
   for (const [parent, hosts] of blocks) {
-    if (hosts.length < 3) blocks.delete(parent);
+    if (hosts.length < least) blocks.delete(parent);
   }
   return blocks;
 }

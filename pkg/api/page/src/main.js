@@ -5,45 +5,50 @@ import { render } from './lib/preact/preact.js';
 import { effect, computed } from './lib/signals-core/signals-core.js';
 import { addStyles } from './styles.js';
 import { html } from './ui.js';
-import { get, inDomain, listen, tokens, unanswered } from './api.js';
+import { get, tokens, unanswered } from './api.js';
+import { followDomain } from './follow.js';
 import { Header, Nav, viewNames } from './header.js';
 import { TopologyView, scene } from './view-topology.js';
 import { FlowsView, LossesView, PacketsView, PathsView } from './views.js';
 import { IntView } from './int-view.js';
 import { TokenDialog, tokenAsked } from './token.js';
 import { Help } from './help.js';
-import { flowFilter, views } from './url.js';
+import { views } from './url.js';
+import * as health from './health.js';
 import * as store from './store.js';
 import * as player from './player.js';
 
 // What the tests in a browser look at: the bundle is a script whose exports are `radar`.
-export { store, player };
+export { health, store, player };
 export { listen } from './api.js';
 export { scene } from './view-topology.js';
 export { placeOfFall } from './dots.js';
 export { colours } from './theme.js';
 
 const shown = { topology: TopologyView, packets: PacketsView, flows: FlowsView, paths: PathsView, losses: LossesView, int: IntView };
-const topologyEvery = 10000;
 
 function Page() {
   const { view, domain } = store.state.value;
   const View = shown[view];
   return html`<a class="sr skip" href="#content" onClick=${(e) => { e.preventDefault(); document.getElementById('content').focus(); }}>To the content</a>
     <${Header} /><${Bar} />
-    <main id="content" tabindex="-1" class=${view}>${domain ? html`<${View} key=${`${view} ${domain}`} />` : html`<${NoDomain} />`}</main>
+    <main id="content" tabindex="-1" class=${view}>${domain ? html`<${View} key=${`${view} ${domain}`} />` : store.server.value ? html`<${NoDomain} />` : html`<${Asking} />`}</main>
     <${Nav} />${store.help.value && html`<${Help} />`}${view !== 'int' && html`<${TokenDialog} />`}`;
 }
 
 /** What is wrong with all that is shown, below the header. */
 function Bar() {
-  const { ok, text, final } = store.connected.value;
   const problem = store.problem.value;
-  if (problem) return html`<p class="bar problem" role="alert">${problem.text ?? String(problem)} <button class="quiet" onClick=${() => { store.problem.value = undefined; }}>✕</button></p>`;
+  const troubles = health.trouble.value;
+  if (troubles.length) return troubles.map((t) => html`<p key=${t.kind} class=${`bar problem trouble ${t.kind}`} role="alert">${t.text}</p>`);
+  if (problem) return html`<p class="bar problem" role="alert">${problem.text ?? String(problem)} <button class="quiet" aria-label="Close" onClick=${() => { store.problem.value = undefined; }}>✕</button></p>`;
   if (unanswered.value) return html`<p class="bar problem" role="alert">Reconnecting: ${unanswered.value}</p>`;
-  if (!ok && text) return html`<p class="bar problem" role="alert">Nothing new comes: ${text}${final ? '' : '. Reconnecting.'}</p>`;
-  if (store.missed.value) return html`<p class="bar">This page was too slow for ${store.missed.value} events. <button class="quiet" onClick=${() => { store.missed.value = 0; }}>✕</button></p>`;
+  if (store.missed.value) return html`<p class="bar">This page was too slow for ${store.missed.value} events. <button class="quiet" aria-label="Close" onClick=${() => { store.missed.value = 0; }}>✕</button></p>`;
   return null;
+}
+
+function Asking() {
+  return html`<div class="empty page-empty"><h1>radar</h1><p>Asking radar serve which domains there are…</p></div>`;
 }
 
 function NoDomain() {
@@ -70,47 +75,6 @@ async function begin() {
     if (error.status === 401) tokenAsked().then(begin); // from elsewhere reading takes it, too
     else if (!isFinal(error)) setTimeout(begin, 3000);
   }
-}
-
-const portrait = () => globalThis.innerHeight > globalThis.innerWidth;
-
-/** Follows one domain: its topology again and again, its events as they come. */
-function followDomain(domain, filter, flow) {
-  const stop = new AbortController();
-  let refused; // what the stream has ended with
-  const topology = async () => {
-    try {
-      store.setTopology(await get(inDomain(domain, 'topology'), { load: true }, stop.signal), portrait());
-      if (refused?.status === 404) stream(); // the domain has come back
-      if (store.problem.value?.of === 'topology') store.problem.value = undefined;
-      store.domains.value = await get('/domains', undefined, stop.signal); // others come and go
-    } catch (error) {
-      if (error.name === 'AbortError') return;
-      store.problem.value = Object.assign(error, { of: 'topology' });
-    }
-    if (!stop.signal.aborted) timer = setTimeout(topology, topologyEvery);
-  };
-  let timer = setTimeout(topology);
-  const on = {
-    open: () => { store.connected.value = { ok: true, text: '' }; },
-    // One interruption is over at once, and says nothing: each container that starts makes one.
-    closed: (error, tries) => { store.connected.value = { ok: false, text: tries > 1 ? error.text : '' }; },
-    refused: (error) => {
-      refused = error;
-      store.connected.value = { ok: false, text: error.text, final: true };
-    },
-    event: store.apply,
-  };
-  const query = { topic: 'packet,loss,load,event', filter, ...(flow ? flowFilter(flow) : {}) };
-  const stream = () => {
-    refused = undefined;
-    listen(inDomain(domain, 'events'), query, on, stop.signal);
-  };
-  stream();
-  return () => {
-    clearTimeout(timer);
-    stop.abort();
-  };
 }
 
 const followedKey = computed(() => {

@@ -2,7 +2,7 @@
 // One packet: its story as a time line, and its headers as they truly were.
 
 import { html, useAsk, Facts, Notes, Problem } from './ui.js';
-import { clock, duration } from './format.js';
+import { clock, duration, reason, why } from './format.js';
 import { flowKey, flowName } from './url.js';
 import { journeyOf } from './journey.js';
 import * as store from './store.js';
@@ -39,7 +39,7 @@ function Story({ record }) {
     ${rows.map((s) => html`<li key=${`${s.kind}${s.hop}${s.t0}`}><span class="where">${place(s)}</span>
       <span class="track"><i class=${s.kind} style=${{ left: `${(s.t0 - journey.start) / whole * 100}%`, width: `${Math.max(0.8, (s.t1 - s.t0) / whole * 100)}%` }}></i></span>
       <span class="number">${duration(s.t1 - s.t0)}</span></li>`)}
-    ${last ? html`<li class="end lost"><span>✕ lost at ${last.node}${last.port ? `/${last.port}` : ''}</span><span><code>${last.reason}</code></span></li>`
+    ${last ? html`<li class="end lost"><span>✕ lost at ${last.node}${last.port ? `/${last.port}` : ''}</span><span><b>${why({ ...last, why: record.why })}</b> <span class="muted">${reason({ ...last, why: record.why })}</span></span></li>`
       : html`<li class="end"><span>${record.hops?.[record.hops.length - 1]?.node ?? ''}</span><span class="muted">${record.state}</span></li>`}</ol>
     <p class="keys muted"><i class="key link"></i>link <i class="key queue"></i>queue <i class="key node"></i>inside</p>`;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is played on the topology: live packets, slowed for eyes, or the time machine.
 
-import { signal } from './lib/signals-core/signals-core.js';
+import { effect, signal } from './lib/signals-core/signals-core.js';
 import { Machine } from './machine.js';
+import { Past } from './past.js';
 import { journeyOf, spread, timeOf, timeText } from './journey.js';
 import * as store from './store.js';
 import { get, inDomain } from './api.js';
@@ -43,7 +44,7 @@ export async function loadMachine(more = {}, at = undefined) {
   const wanted = at ?? (t ? timeOf(t, store.epoch) : undefined);
   const upTo = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
   try {
-    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...upTo, ...more }), stopped);
+    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, since: store.state.value.since, until: store.state.value.until, ...upTo, ...more }), stopped);
     if (stopped.aborted) return; // something else was asked for meanwhile
     setPackets(answer.rows ?? []);
     seek(wanted ?? machine.first);
@@ -58,7 +59,26 @@ const ahead = 5e7; // ns behind the wanted moment that are loaded, too
 /** Puts records into the machine. */
 export function setPackets(records) {
   machine.load(records.slice(0, 10000).map((r) => journeyOf(r, store.epoch)));
+  count();
   loaded.value = { packets: machine.journeys.length, lost: machine.journeys.filter((j) => j.falls.length).length, loading: false, error: '' };
+}
+
+/** Counts what is loaded on the links that are drawn. */
+function count() {
+  const range = machine.journeys.length ? { since: isoOf(machine.first), until: isoOf(machine.last + 1) } : {};
+  store.past.value = new Past(machine.journeys, store.graph, range, () => machine.t);
+}
+
+// Links and nodes come and go: packets that are loaded are counted on those of now.
+effect(() => {
+  void store.graphChanged.value;
+  if (store.past.peek() && machine.journeys.length) count();
+});
+
+/** Says that the machine is at another moment. */
+function told() {
+  now.value = machine.t;
+  store.moments.value++;
 }
 
 /** Goes to the time machine, with what the filter selects. */
@@ -67,6 +87,12 @@ export async function enterMachine(more, at) {
   playing.value = false;
   store.go({ mode: 'machine', t: '' });
   await loadMachine(more, at);
+}
+
+/** Follows a flow in the time machine: on the drawing, where it is seen. */
+export async function follow(flow) {
+  store.go({ view: 'topology', flow, sel: `flow:${flow}` });
+  await enterMachine();
 }
 
 // What is loaded with a packet: before it, those that may wait where it comes to.
@@ -100,7 +126,7 @@ export function goLive() {
 /** Moves the machine to t. */
 export function seek(t) {
   machine.t = Math.min(Math.max(t, machine.first), machine.last);
-  now.value = machine.t;
+  told();
   if (machine.events.length) store.go({ t: timeText(machine.t, store.epoch) });
 }
 
@@ -132,7 +158,7 @@ export function frame(passed, wall) {
   }
   if (playing.value && wall - shownAt > 120) {
     shownAt = wall;
-    now.value = machine.t;
+    told();
   }
   const hold = fallLasts * 1e6 * speed;
   return machine.active(machine.t, hold).map((journey) => ({ journey, t: machine.t, ago: (t) => (machine.t - t) / 1e6 / speed }));

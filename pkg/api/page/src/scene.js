@@ -2,17 +2,22 @@
 // The topology on two canvases: what seldom changes, and packets above it. One loop draws both.
 
 import { Camera, distance, lineOf } from './camera.js';
-import { drawBase } from './draw.js';
+import { drawBase, font } from './draw.js';
+import { drawLabels } from './labels.js';
+import { SVGContext } from './svg.js';
 import { drawDots } from './dots.js';
 import { colours } from './theme.js';
 import * as store from './store.js';
 import * as player from './player.js';
 
+const captionHigh = 26;
+
 export class Scene {
-  /** @param {HTMLCanvasElement} base @param {HTMLCanvasElement} top @param {{select: (sel: string) => void, hover: (what: any) => void}} on */
-  constructor(base, top, on) {
+  /** Packets are on top of links and nodes, and what is written above them. @param {HTMLCanvasElement} base @param {HTMLCanvasElement} top @param {HTMLCanvasElement} labels @param {{select: (sel: string) => void, hover: (what: any) => void}} on */
+  constructor(base, top, labels, on) {
     this.base = base;
     this.top = top;
+    this.labels = labels;
     this.on = on;
     this.camera = new Camera();
     this.lines = new Map();
@@ -38,21 +43,20 @@ export class Scene {
     const ratio = Math.min(globalThis.devicePixelRatio || 1, 3);
     const { width, height } = box;
     if (!width || !height) return;
-    for (const canvas of [this.base, this.top]) {
+    for (const canvas of [this.base, this.top, this.labels]) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
       canvas.getContext('2d').setTransform(ratio, 0, 0, ratio, 0, 0);
     }
-    const turned = this.camera.width > 1 && (this.camera.width < this.camera.height) !== (width < height);
+    const turned = Math.abs(Math.log(width / height) - Math.log(this.placedFor ?? 1e-9)) > 0.25;
     this.camera.width = width;
     this.camera.height = height;
-    if (turned) store.arrange(this.portrait);
+    if (turned) {
+      this.placedFor = width / height;
+      store.arrange({ width, height });
+    }
     if (!this.camera.touched) this.fit();
     this.dirty = true;
-  }
-
-  get portrait() {
-    return this.camera.height > this.camera.width * 1.1;
   }
 
   fit() {
@@ -92,9 +96,9 @@ export class Scene {
     if (this.linesOf !== store.graph) this.setLines();
     const { sel } = store.state.value;
     return {
-      ctx: canvas.getContext('2d'), camera: this.camera, theme: colours(store.theme.value), graph: store.graph, lines: this.lines,
+      ctx: canvas.getContext?.('2d') ?? canvas, camera: this.camera, theme: colours(store.theme.value), graph: store.graph, lines: this.lines,
       loadOf: store.loadOf, selected: sel, hovered: this.hovered, lit: this.lit ?? new Set(), nodeLost: this.nodeLost ?? new Map(),
-      chosenPacket: sel.startsWith('packet:') ? sel.slice(7) : '', exact: store.state.value.mode === 'machine',
+      chosenPacket: sel.startsWith('packet:') ? sel.slice(7) : '', exact: store.state.value.mode === 'machine', places: this.places,
     };
   }
 
@@ -102,6 +106,7 @@ export class Scene {
     this.dirty = false;
     this.setLines();
     drawBase(this.picture(this.base));
+    this.places = drawLabels(this.picture(this.labels));
     this.hadItems = true; // packets are where links were: draw them, too
   }
 
@@ -109,6 +114,52 @@ export class Scene {
     this.linesOf = store.graph;
     this.lines.clear();
     for (const edge of store.graph.edges) this.lines.set(edge, lineOf(this.camera, edge));
+  }
+
+  /** What draws what is seen now: each layer on a context. */
+  layers() {
+    return [
+      (ctx) => drawBase(this.picture(ctx)),
+      (ctx) => drawDots(this.picture(ctx), player.frame(0, performance.now())),
+      (ctx) => drawLabels(this.picture(ctx)),
+    ];
+  }
+
+  /** The drawing as it is now, with a line below that says what it is of. @param {string} caption */
+  toSVG(caption) {
+    const { width, height } = this.camera;
+    const measuring = document.createElement('canvas').getContext('2d');
+    const ctx = new SVGContext(width, height + captionHigh, (of, text) => {
+      measuring.font = of;
+      return measuring.measureText(text).width;
+    });
+    for (const draw of this.layers()) draw(ctx);
+    this.caption(ctx, caption);
+    return ctx.toString();
+  }
+
+  /** The same as a PNG. @returns {Promise<Blob>} */
+  toPNG(caption) {
+    const { width, height } = this.camera;
+    const [scale, canvas] = [2, document.createElement('canvas')];
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round((height + captionHigh) * scale);
+    const whole = canvas.getContext('2d');
+    for (const source of [this.base, this.top, this.labels]) whole.drawImage(source, 0, 0, canvas.width, Math.round(height * scale));
+    whole.setTransform(scale, 0, 0, scale, 0, 0);
+    this.caption(whole, caption);
+    return new Promise((done) => { canvas.toBlob(done, 'image/png'); });
+  }
+
+  caption(ctx, text) {
+    const theme = colours(store.theme.value);
+    const { width, height } = this.camera;
+    ctx.fillStyle = theme.ground;
+    ctx.fillRect(0, height, width, captionHigh);
+    ctx.font = font(12);
+    ctx.textAlign = 'left';
+    ctx.fillStyle = theme.muted;
+    ctx.fillText(text, 12, height + 17);
   }
 
   listen() {

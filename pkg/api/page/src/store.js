@@ -6,6 +6,7 @@ import { BoundedMap, Ring, Series } from './ring.js';
 import { graphOf, directions } from './model.js';
 import { place } from './layout.js';
 import { journeyOf, parseTime } from './journey.js';
+import * as health from './health.js';
 import * as url from './url.js';
 
 const keptSeconds = 900; // of each time series
@@ -19,7 +20,6 @@ export const server = signal(undefined);
 export const domains = signal([]);
 export const topology = signal(undefined);
 export const tick = signal(undefined); // the newest load event
-export const connected = signal({ ok: false, text: '' }); // to the stream of events
 export const problem = signal(undefined); // of what the user did last
 export const theme = signal('dark');
 export const help = signal(false);
@@ -60,24 +60,46 @@ globalThis.addEventListener?.('hashchange', () => {
   if (url.format(state.value) !== location.hash) state.value = url.parse(location.hash);
 });
 
-/** The filter parameters of the questions, from the address. */
-export function query(more = {}) {
-  const { filter, since, until, flow } = state.value;
-  return { filter, since, until, ...(flow ? url.flowFilter(flow) : {}), ...more };
+/** What the time machine has loaded, and where it is: see past.js. While it is live there is none. */
+export const past = signal(undefined);
+export const moments = signal(0); // counts up when the time machine is at another moment
+
+/** Whether what is shown is of the time machine's moment. */
+const inPast = () => state.value.mode === 'machine' && state.value.view === 'topology' && past.value !== undefined;
+
+/** What the lists and the drawing show: of the time machine's moment, or undefined of now. */
+export const shownPast = computed(() => (inPast() ? past.value : undefined));
+
+/** The filter parameters of the questions, from the address: of the time that is shown. @param {string} [flow] instead of the followed one */
+export function query(more = {}, flow = state.value.flow) {
+  const { filter, since, until } = state.value;
+  return { since, until, ...(flow ? url.flowFilter(flow, filter) : { filter }), ...shownPast.value?.range, ...more };
 }
 
+/** What the drawing is shown on: the scene says it. */
+let screen;
+
 /** Takes an answer of GET topology. Nodes stay where they are if none came or went. */
-export function setTopology(answer, portrait) {
+export function setTopology(answer) {
   batch(() => {
     topology.value = answer;
     const next = graphOf(answer);
     const names = [...next.vertices.keys()].join('\n');
     if (names === [...graph.vertices.keys()].join('\n') && next.edges.length === graph.edges.length) keepPlaces(next);
-    else place(next, portrait);
+    else place(next, screen);
     graph = next;
-    for (const row of directions(answer)) totals.set(row.id, row);
+    for (const row of directions(answer)) totals.set(row.id, { ...row, grew: hasGrown(row) });
     graphChanged.value++;
   });
+}
+
+const atRest = ['capture', 'recording']; // sources of which all is there at once
+
+/** Whether packets have passed since the answer before, or at all if there was none. */
+function hasGrown(row) {
+  const before = totals.get(row.id);
+  const source = domains.value.find((d) => d.name === state.value.domain)?.source;
+  return (row.packets ?? 0) > (before && !atRest.includes(source) ? before.packets ?? 0 : 0);
 }
 
 function keepPlaces(next) {
@@ -88,9 +110,10 @@ function keepPlaces(next) {
   }
 }
 
-/** Places the nodes anew. */
-export function arrange(portrait) {
-  place(graph, portrait);
+/** Places the nodes anew, on a screen of this size. @param {{width: number, height: number}} on */
+export function arrange(on) {
+  screen = on;
+  place(graph, screen);
   graphChanged.value++;
 }
 
@@ -116,15 +139,18 @@ export function apply(name, data) {
 function applyLoad(load) {
   const seconds = (load.span_ns ?? 1e9) / 1e9;
   const time = load.t_ns / 1e9;
+  const said = JSON.stringify(load.notes ?? []);
+  if (said !== JSON.stringify(health.notes.value)) health.notes.value = JSON.parse(said);
+  if (health.detached.value) health.detached.value = '';
   for (const link of load.links ?? []) {
     const id = `${link.from} > ${link.to}`;
     series(linkSeries, id).push(time, {
-      packets: link.packets / seconds, bps: link.bytes * 8 / seconds, p50: link.p50_ns, p99: link.p99_ns, queue: link.queue_p50_ns, lost: link.lost ?? 0,
+      packets: link.packets / seconds, bps: link.bytes * 8 / seconds, p50: link.p50_ns, p99: link.p99_ns, queue: link.queue_p50_ns, lost: (link.lost ?? 0) / seconds,
     });
     addTotal(id, link);
   }
   for (const node of load.nodes ?? []) {
-    series(nodeSeries, node.name).push(time, { packets: node.packets / seconds, p50: node.p50_ns, p99: node.p99_ns, lost: node.lost ?? 0 });
+    series(nodeSeries, node.name).push(time, { packets: node.packets / seconds, p50: node.p50_ns, p99: node.p99_ns, lost: (node.lost ?? 0) / seconds });
   }
   if (++ticks % 60 === 0) forgetOld(time);
   tick.value = load;
@@ -173,6 +199,9 @@ export function forget() {
     graph = graphOf(undefined);
     graphChanged.value++;
     tick.value = undefined;
+    past.value = undefined;
+    health.notes.value = [];
+    health.detached.value = '';
     missed.value = 0;
     for (const map of [linkSeries, nodeSeries, totals]) map.clear();
     for (const ring of [recent, recentLost, events]) ring.clear();
@@ -180,28 +209,50 @@ export function forget() {
   });
 }
 
-/** The load of a direction of a link: of the last second if there is one, else since attach. */
+const reporters = ['reported', 'p4'];
+
+/** Whether what is known of a link comes from switches that report: with the topology, not with load events. */
+const isReported = (edge) => Boolean(edge) && [edge.a, edge.b].some((v) => reporters.includes(v.class));
+
+/** Whether a series has a value of the newest second. */
+const isFresh = (line) => Boolean(tick.value && !health.stale.value && line && tick.value.t_ns / 1e9 - line.time[(line.total - 1) % line.size] < 1.5);
+
+/**
+ * The load of a direction of a link: of the last second if there is one, else since attach. In the time machine it is of
+ * the packets that are loaded, until its moment.
+ */
 export function loadOf(id) {
+  if (shownPast.value) return shownPast.value.loadOf(id);
   const line = linkSeries.get(id);
   const total = totals.get(id);
-  const fresh = line && tick.value && tick.value.t_ns / 1e9 - line.time[(line.total - 1) % line.size] < 1.5;
+  const fresh = isFresh(line);
+  const now = tick.value && !health.stale.value ? 0 : undefined;
+  const reported = !line && isReported(graph.byEnds.get(id)?.edge); // of these no load event tells
   return {
-    bps: fresh ? line.last('bps') : tick.value ? 0 : undefined,
-    packets: fresh ? line.last('packets') : tick.value ? 0 : undefined,
+    bps: fresh ? line.last('bps') : reported ? undefined : now,
+    packets: fresh ? line.last('packets') : now,
     p50: (fresh ? line.last('p50') : undefined) ?? total?.p50_ns,
     queue: (fresh ? line.last('queue') : undefined) ?? total?.queue_p50_ns,
     lost: total?.lost ?? 0,
+    lostNow: fresh ? line.last('lost') ?? 0 : now,
     expired: total?.expired ?? 0,
     total: total?.packets ?? 0,
     known: Boolean(total),
-    used: fresh ? line.last('packets') > 0 : !tick.value && (total?.packets ?? 0) > 0,
+    used: fresh ? line.last('packets') > 0 : (reported || !tick.value) && !health.stale.value && Boolean(total?.grew),
   };
 }
 
-/** What was lost inside a node, or at its ports, since attach. */
+/** What was lost inside a node, or at its ports, since attach; in the time machine until its moment. */
 export function nodeLost(name) {
+  if (shownPast.value) return shownPast.value.nodeLost(name);
   const load = graph.vertices.get(name)?.load;
   return (load?.lost ?? 0) + (load?.expired ?? 0);
+}
+
+/** How many of them each second. */
+export function nodeLostNow(name) {
+  const line = nodeSeries.get(name);
+  return !shownPast.value && isFresh(line) ? line.last('lost') ?? 0 : 0;
 }
 
 const themeKey = 'radar.theme';

@@ -5,6 +5,7 @@ import { html, IconButton, useEffect, useRef } from './ui.js';
 import { clock, count, duration, factor } from './format.js';
 import { speedOfSlider, sliderOfSpeed } from './machine.js';
 import { colours } from './theme.js';
+import * as health from './health.js';
 import * as store from './store.js';
 import * as player from './player.js';
 
@@ -12,7 +13,7 @@ export function TimeBar() {
   const { mode } = store.state.value;
   return html`<section class="timebar" aria-label="Time machine">
     <div class="modes" role="group" aria-label="Mode">
-      <button aria-pressed=${mode === 'live'} onClick=${player.goLive}><i class=${store.connected.value.ok ? 'live on' : 'live'}></i>Live</button>
+      <button aria-pressed=${mode === 'live'} onClick=${player.goLive}><i class=${health.alive.value ? 'live on' : health.trouble.value.length ? 'live off' : 'live'}></i>Live</button>
       <button aria-pressed=${mode === 'machine'} onClick=${() => mode !== 'machine' && player.enterMachine()}>Time machine</button>
     </div>
     ${mode === 'live' ? html`<${Live} />` : html`<${Controls} />`}
@@ -27,6 +28,7 @@ function Live() {
     return html`<p class="live-text">${source === 'reports' ? 'Reports of switches, read again every 10 s' : 'Reports in a capture'}.
       <span class="muted wide-only"> The time machine moves their packets.</span></p>`;
   }
+  if (health.stale.value) return html`<p class="live-text lost">Nothing new comes: the drawing is as it was last. <span class="muted wide-only">What was measured is in the time machine, as long as the server has it.</span></p>`;
   return html`<p class="live-text" aria-live="off">${tick
     ? html`<b>${count(tick.packets / (tick.span_ns / 1e9))}</b> packets/s, <b class=${tick.lost ? 'lost' : ''}>${count(tick.lost)}</b> lost in the last second`
     : 'Waiting for the first second…'}

@@ -23,6 +23,7 @@ export function useAsk(parts, query, every = 0) {
   const [result, setResult] = useState({ answer: undefined, error: undefined, busy: true });
   const again = useRef(() => {});
   const { domain } = store.state.value;
+  const period = store.shownPast.value ? 0 : every; // what was does not change
   const key = JSON.stringify([domain, parts, query, tokens.value]);
   useEffect(() => {
     if (!domain || !parts) return undefined;
@@ -45,10 +46,10 @@ export function useAsk(parts, query, every = 0) {
         setResult((before) => ({ ...before, error, busy: false }));
         if (final.includes(error.status)) return;
       }
-      if (every) later();
+      if (period) later();
     };
     const later = () => {
-      timer = setTimeout(() => (document.hidden ? later() : ask()), every);
+      timer = setTimeout(() => (document.hidden ? later() : ask()), period);
     };
     again.current = ask;
     setResult((before) => ({ ...before, busy: true, error: undefined }));
@@ -57,7 +58,7 @@ export function useAsk(parts, query, every = 0) {
       stop();
       again.current = () => {};
     };
-  }, [key, every]);
+  }, [key, period]);
   return { ...result, again: () => again.current() };
 }
 
@@ -90,7 +91,7 @@ export function Answer({ ask, empty, children }) {
  * A row is chosen by a click, or by Enter.
  */
 export function Table({ caption, columns, rows, choose, chosen, keyOf }) {
-  return html`<div class="scroll"><table>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
     <caption class="sr">${caption}</caption>
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.number ? 'number' : ''} title=${c.title}>${c.name}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${keyOf(row)} class=${choose ? (chosen === keyOf(row) ? 'choice chosen' : 'choice') : ''}
@@ -122,7 +123,7 @@ export function Dialog({ title, close, children, wide }) {
 const icons = {
   play: 'M6 4l14 8-14 8z', pause: 'M6 4h4v16H6zM14 4h4v16h-4z', next: 'M5 4l11 8-11 8zM17 4h3v16h-3z', previous: 'M19 4L8 12l11 8zM4 4h3v16H4z',
   sun: 'M12 7a5 5 0 100 10 5 5 0 000-10zM11 1h2v4h-2zM11 19h2v4h-2zM1 11h4v2H1zM19 11h4v2h-4zM4 5.4L5.4 4l2.8 2.8-1.4 1.4zM15.8 17.2l1.4-1.4L20 18.6 18.6 20zM4 18.6l2.8-2.8 1.4 1.4L5.4 20zM15.8 6.8L18.6 4 20 5.4l-2.8 2.8z',
-  fit: 'M3 3h7v2H5v5H3zM14 3h7v7h-2V5h-5zM3 14h2v5h5v2H3zM19 14h2v7h-7v-2h5z', plus: 'M11 5h2v6h6v2h-6v6h-2v-6H5v-2h6z', minus: 'M5 11h14v2H5z',
+  fit: 'M3 3h7v2H5v5H3zM14 3h7v7h-2V5h-5zM3 14h2v5h5v2H3zM19 14h2v7h-7v-2h5z', save: 'M11 3h2v9l3.500-3.500 1.400 1.400L12 15.800l-5.900-5.900 1.400-1.400L11 12zM4 17h2v2h12v-2h2v4H4z', picture: 'M3 4h18v16H3zM5 6v9l4-4 4 4 2-2 4 4V6zM15 8a1.500 1.500 0 110 3 1.500 1.500 0 010-3z', plus: 'M11 5h2v6h6v2h-6v6h-2v-6H5v-2h6z', minus: 'M5 11h14v2H5z',
   key: 'M14 2a6 6 0 00-5.7 7.9L2 16.2V22h5.8v-3h3v-3h2.5l.8-.8A6 6 0 1014 2zm2 3.500a2 2 0 110 4 2 2 0 010-4z',
 };
 

@@ -13,9 +13,22 @@ export const defaults = {
   until: '',
   sel: '', // node:NAME, link:FROM>TO, flow:KEY, packet:ID, intent:NAME
   flow: '', // the flow that is followed
+  state: '', // of packets, in their list
+  sort: 'packets', // of flows
+  order: 'lost', // of links
+  after: '', // 1: losses after delivery
   mode: 'live', // or machine
   t: '', // where the time machine is: seconds.nanoseconds
   speed: 0.001,
+};
+
+/** What some of them may be; anything else is the default. */
+export const choices = {
+  mode: ['live', 'machine'],
+  state: ['', 'delivered', 'lost', 'left', 'expired', 'in_flight', 'ignored'],
+  sort: ['packets', 'bytes', 'rate', 'latency', 'jitter', 'loss', 'dropped', 'reordered', 'duration'],
+  order: ['lost', 'rate', 'latency'],
+  after: ['', '1'],
 };
 
 const longest = 4096;
@@ -29,7 +42,7 @@ export function parse(hash) {
   for (const [key, value] of new URLSearchParams(query)) {
     if (!Object.hasOwn(defaults, key) || key === 'view' || value.length > longest) continue;
     if (key === 'speed') state.speed = speedOf(value);
-    else if (key === 'mode') state.mode = value === 'machine' ? 'machine' : 'live';
+    else if (choices[key]) state[key] = choices[key].includes(value) ? value : defaults[key];
     else if (key === 't') state.t = /^\d{1,11}\.\d{9}$/.test(value) ? value : '';
     else state[key] = value;
   }
@@ -57,28 +70,47 @@ export function selection(sel) {
   return at < 0 ? { kind: '', name: '' } : { kind: sel.slice(0, at), name: sel.slice(at + 1) };
 }
 
-/** The key of a flow, from a row or a record. */
+/**
+ * The key of a flow, from a row or a record: of ICMP with the type and an echo's id, which tell flows of two hosts apart
+ * as ports do. Later fragments are a flow of their own.
+ */
 export function flowKey(row) {
-  return [row.proto, row.src, row.sport ?? '', row.dst, row.dport ?? ''].join(',');
+  const fragments = row.fragments || row.frag_off > 0 ? 'fragments' : '';
+  return [row.proto, row.src, row.sport ?? '', row.dst, row.dport ?? '', row.icmp_type ?? '', row.icmp_id ?? '', fragments].join(',').replace(/,+$/, '');
 }
 
-/** The filter parameters that select a flow's packets. @param {string} key */
-export function flowFilter(key) {
-  const [proto, src, sport, dst, dport] = key.split(',');
-  const filter = { proto, src, dst };
-  if (sport) filter.sport = sport;
-  if (dport) filter.dport = dport;
-  return filter;
+/** A key's parts, by the names that rows have. @param {string} key */
+export function flowOf(key) {
+  const [proto, src, sport, dst, dport, type, id, fragments] = key.split(',');
+  const row = { proto, src, dst, sport, dport, icmp_type: type, icmp_id: id, fragments };
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value));
 }
+
+/**
+ * The parameters that select a flow's packets among those of a filter. What has no parameter of its own is an expression.
+ * @param {string} key @param {string} [filter]
+ */
+export function flowFilter(key, filter = '') {
+  const { icmp_type: type, icmp_id: id, fragments, ...rest } = flowOf(key);
+  const layer = rest.proto === 'icmpv6' ? 'icmp6' : 'icmp';
+  const tests = [];
+  if (type !== undefined) tests.push(`${layer}[0] = ${type}`);
+  if (id !== undefined) tests.push(`${layer}[4:2] = ${id}`);
+  if (fragments && !rest.src.includes(':')) tests.push('ip[6:2] & 0x1fff != 0');
+  const text = [filter.trim() && `(${filter})`, ...tests].filter(Boolean).join(' and ');
+  return { ...rest, filter: tests.length ? text : filter };
+}
+
+const replies = ['0', '129'];
 
 /** A flow in words, as radar's tables have it. */
 export function flowName(row) {
   const end = (host, port) => (port === undefined || port === '' ? host : host?.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
-  return `${row.proto} ${end(row.src, row.sport)} > ${end(row.dst, row.dport)}`;
+  const { icmp_type: type, icmp_id: id } = row;
+  const echo = id === undefined ? '' : ` ${replies.includes(String(type)) ? 'reply' : 'echo'} id ${id}`;
+  const icmp = type === undefined ? '' : echo || ` type ${type}`;
+  return `${row.proto} ${end(row.src, row.sport)} > ${end(row.dst, row.dport)}${icmp}${row.fragments ? ' fragments' : ''}`;
 }
 
 /** A flow's key in words. @param {string} key */
-export function flowTitle(key) {
-  const [proto, src, sport, dst, dport] = key.split(',');
-  return flowName({ proto, src, sport, dst, dport });
-}
+export const flowTitle = (key) => flowName(flowOf(key));

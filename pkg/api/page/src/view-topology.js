@@ -9,7 +9,9 @@ import { Legend, linkLabel } from './overview.js';
 import { TimeBar } from './timebar.js';
 import { colours, legend } from './theme.js';
 import { way } from './model.js';
+import { flowTitle } from './url.js';
 import { count } from './format.js';
+import * as health from './health.js';
 import * as store from './store.js';
 import * as player from './player.js';
 
@@ -19,9 +21,10 @@ export let scene;
 export function TopologyView() {
   const base = useRef(null);
   const top = useRef(null);
+  const labels = useRef(null);
   const [tip, setTip] = useState(undefined);
   useEffect(() => {
-    scene = new Scene(base.current, top.current, { select: (sel) => store.go({ sel }), hover: setTip });
+    scene = new Scene(base.current, top.current, labels.current, { select: (sel) => store.go({ sel }), hover: setTip });
     const stopLive = player.startLive();
     const stopEffects = follow(scene);
     if (store.state.value.mode === 'machine' && !player.machine.journeys.length && !player.loaded.value.loading) player.loadMachine();
@@ -34,17 +37,20 @@ export function TopologyView() {
   }, []);
   const theme = colours(store.theme.value);
   const narrow = globalThis.matchMedia('(max-width: 760px)').matches;
-  return html`<div class="topology">
-    <section class="stage" aria-label="Topology">
+  const { domain } = store.state.value;
+  return html`<div class="topology"><h1 class="sr">Topology of ${domain}</h1>
+    <section class="stage" aria-label="Topology"><div class=${health.stale.value ? 'drawing stale' : 'drawing'}>
       <canvas ref=${base} class="base" aria-hidden="true"></canvas>
       <canvas ref=${top} class="top" tabindex="0" role="img" onKeyDown=${keys}
         aria-label="Drawing of the topology. The lists of links and nodes beside it say the same in words. Shift and arrow keys move it, plus and minus zoom, f shows all."></canvas>
+      <canvas ref=${labels} class="labels" aria-hidden="true"></canvas>
       ${tip && html`<${Tip} tip=${tip} />`}
       <div class="tools"><${IconButton} icon="plus" label="Zoom in (+)" onClick=${() => scene.zoom(1.3)} />
         <${IconButton} icon="minus" label="Zoom out (−)" onClick=${() => scene.zoom(1 / 1.3)} />
-        <${IconButton} icon="fit" label="Show all (f)" onClick=${() => scene.fit()} /></div>
-      <${Legend} steps=${legend(theme)} open=${!narrow} />
-      ${store.topology.value && !store.topology.value.nodes?.length && html`<p class="empty over">This domain has no nodes yet.</p>`}
+        <${IconButton} icon="fit" label="Show all (f)" onClick=${() => scene.fit()} />
+        <${IconButton} icon="save" label="Save the drawing as SVG" onClick=${() => save('svg')} /><${IconButton} icon="picture" label="Save the drawing as PNG" onClick=${() => save('png')} /></div>
+      ${store.topology.value && !store.topology.value.nodes?.length && !health.trouble.value.length && html`<p class="empty over">This domain has no nodes yet.</p>`}</div>
+      <${Legend} steps=${legend(theme)} untimed=${theme.untimed} open=${!narrow} />
     </section>
     <${Details} />
     <${TimeBar} /></div>`;
@@ -59,7 +65,10 @@ function follow(shown) {
       void store.theme.value;
       const { sel } = store.state.value;
       shown.lit = litBy(sel);
-      shown.nodeLost = new Map([...store.graph.vertices.keys()].map((name) => [name, store.nodeLost(name)]));
+      void store.moments.value;
+      void store.past.value;
+      void health.stale.value;
+      shown.nodeLost = new Map([...store.graph.vertices.keys()].map((name) => [name, { lost: store.nodeLost(name), now: store.nodeLostNow(name) }]));
       shown.dirty = true;
     }),
   ];
@@ -80,6 +89,24 @@ function litBy(sel) {
     }
   });
   return lit;
+}
+
+/** What a saved drawing is of. */
+function caption() {
+  const { domain, mode, filter, flow } = store.state.value;
+  const when = mode === 'machine' && player.machine.events.length ? player.isoOf(player.machine.t) : new Date().toISOString();
+  return [`radar, domain ${domain}`, when, filter && `filter ${filter}`, flow && flowTitle(flow)].filter(Boolean).join(' · ');
+}
+
+/** Saves what is drawn now as a file. @param {'svg'|'png'} kind */
+async function save(kind) {
+  const text = caption();
+  const blob = kind === 'svg' ? new Blob([scene.toSVG(text)], { type: 'image/svg+xml' }) : await scene.toPNG(text);
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = `radar-${store.state.value.domain}-${text.split(' · ')[1].replace(/[:.]/g, '')}.${kind}`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
 function Tip({ tip }) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets, flows, paths and losses, as tables.
 
-import { html, useAsk, Answer, Table, useState } from './ui.js';
-import { bytes, clock, count, duration, rate, share } from './format.js';
-import { flowKey, flowName } from './url.js';
+import { html, useAsk, Answer, Table, useRef, useState } from './ui.js';
+import { bytes, clock, count, duration, perSecond, rate, reason, share, why } from './format.js';
+import { choices, flowKey, flowName } from './url.js';
 import { Details } from './details.js';
 import * as store from './store.js';
 
@@ -11,7 +11,7 @@ const every = 3000;
 
 /** A table, and beside it what is chosen of it. */
 function Split({ title, tools, children, side }) {
-  return html`<div class=${side ? 'split open' : 'split'}><section class="main" aria-label=${title}><div class="row head"><h1>${title}</h1>${tools}</div>${children}</section>${side}</div>`;
+  return html`<div class=${side ? 'split open' : 'split'}><section class="main" tabindex="0" aria-label=${title}><div class="row head"><h1>${title}</h1>${tools}</div>${children}</section>${side}</div>`;
 }
 
 const pathOf = (record) => (record.hops ?? []).map((h) => h.node).join(' › ') || '–';
@@ -21,9 +21,8 @@ function StateCell({ record }) {
 }
 
 export function PacketsView() {
-  const [which, setWhich] = useState('');
   const [paused, setPaused] = useState(false);
-  const ask = useAsk(['packets'], store.query({ limit: 300, state: which }), paused ? 0 : every);
+  const ask = useAsk(['packets'], store.query({ limit: 300, state: store.state.value.state }), paused ? 0 : every);
   const { sel } = store.state.value;
   const rows = [...(ask.answer?.rows ?? [])].reverse();
   const columns = [
@@ -32,10 +31,10 @@ export function PacketsView() {
     { name: 'flow', of: (r) => flowName(r) },
     { name: 'bytes', number: true, of: (r) => count(r.len) },
     { name: 'latency', number: true, of: (r) => duration(r.state === 'lost' ? undefined : r.latency_ns) },
-    { name: 'path', of: (r) => (r.loss ? html`${pathOf(r)} <span class="loss-text">✕ ${r.loss.reason}</span>` : pathOf(r)), class: 'wrap' },
+    { name: 'path', of: (r) => (r.loss ? html`${pathOf(r)} <span class="loss-text">✕ ${why({ ...r.loss, why: r.why })}</span>` : pathOf(r)), class: 'wrap' },
   ];
-  const tools = html`<label>state <select value=${which} onChange=${(e) => setWhich(e.target.value)}>
-    <option value="">all</option>${['delivered', 'lost', 'left', 'expired', 'in_flight', 'ignored'].map((s) => html`<option value=${s}>${s}</option>`)}</select></label>
+  const tools = html`<label>state <select value=${store.state.value.state} onChange=${(e) => store.go({ state: e.target.value })}>
+    ${choices.state.map((s) => html`<option value=${s}>${s || 'all'}</option>`)}</select></label>
     <button aria-pressed=${paused} onClick=${() => setPaused(!paused)}>${paused ? 'Paused' : 'Pause'}</button>`;
   return html`<${Split} title="Packets" tools=${tools} side=${sel.startsWith('packet:') && html`<${Details} />`}>
     <${Answer} ask=${ask} empty="No packet matches.">
@@ -43,9 +42,8 @@ export function PacketsView() {
 }
 
 export function FlowsView() {
-  const [sort, setSort] = useState('packets');
+  const { sort, sel } = store.state.value;
   const ask = useAsk(['flows'], store.query({ top: 100, sort }), every);
-  const { sel } = store.state.value;
   const columns = [
     { name: 'flow', of: flowName },
     { name: 'packets', number: true, of: (r) => count(r.packets) },
@@ -57,7 +55,7 @@ export function FlowsView() {
     { name: 'reordered', number: true, of: (r) => count(r.reordered) },
     { name: 'paths', number: true, of: (r) => count(r.paths) },
   ];
-  const tools = html`<label>by <select value=${sort} onChange=${(e) => setSort(e.target.value)}>${['packets', 'bytes', 'rate', 'latency', 'jitter', 'loss', 'reordered', 'duration'].map((s) => html`<option value=${s}>${s}</option>`)}</select></label>`;
+  const tools = html`<label>by <select value=${sort} onChange=${(e) => store.go({ sort: e.target.value })}>${choices.sort.map((s) => html`<option value=${s}>${s}</option>`)}</select></label>`;
   return html`<${Split} title="Flows" tools=${tools} side=${/^(flow|packet|link|node):/.test(sel) && html`<${Details} />`}>
     <${Answer} ask=${ask} empty="No flow matches."><${Table} caption="Flows" columns=${columns} rows=${ask.answer?.rows ?? []} keyOf=${flowKey}
       chosen=${sel.replace(/^flow:/, '')} choose=${(r) => store.go({ sel: `flow:${flowKey(r)}` })} /><//><//>`;
@@ -69,7 +67,7 @@ export function PathsView() {
   const most = Math.max(1, ...rows.map((r) => r.packets));
   const columns = [
     { name: 'path', of: (r) => r.path.split(' > ').join(' › '), class: 'wrap' },
-    { name: '', of: (r) => html`<span class="share"><i style=${{ width: `${r.packets / most * 100}%` }}></i></span>` },
+    { name: 'share', of: (r) => html`<span class="share"><i style=${{ width: `${r.packets / most * 100}%` }}></i></span>` },
     { name: 'packets', number: true, of: (r) => count(r.packets) },
     { name: 'bytes', number: true, of: (r) => bytes(r.bytes) },
     { name: 'flows', number: true, of: (r) => count(r.flows) },
@@ -83,30 +81,47 @@ export function PathsView() {
       choose=${(r) => store.go({ view: 'topology', sel: `path:${r.path}` })} /><//><//>`;
 }
 
+const keyOfLoss = (r) => [r.node, r.port, r.at, r.reason, r.function, r.qdisc].join('|');
+
+/** How many packets a second rows have got since the answer before. Of a row that is new nothing is known. */
+function useRates(answer, keyOf) {
+  const kept = useRef({ answer: undefined, at: 0, packets: new Map(), rates: new Map() });
+  if (answer && answer !== kept.current.answer) {
+    const { packets: before, at } = kept.current;
+    const now = performance.now();
+    const packets = new Map(answer.rows.map((r) => [keyOf(r), r.packets]));
+    const rates = new Map([...packets].filter(([key]) => before.has(key)).map(([key, n]) => [key, (n - before.get(key)) / (now - at) * 1000]));
+    kept.current = { answer, at: now, packets, rates };
+  }
+  return (row) => kept.current.rates.get(keyOf(row)) ?? 0;
+}
+
 export function LossesView() {
-  const [after, setAfter] = useState(false);
+  const after = store.state.value.after === '1';
   const ask = useAsk(['loss'], store.query(after ? { after_delivery: true } : {}), every);
+  const now = useRates(ask.answer, keyOfLoss);
   const lost = useAsk(['packets'], store.query({ limit: 100, state: 'lost,expired' }), every);
   const { sel } = store.state.value;
   const rows = ask.answer?.rows ?? [];
   const columns = [
     { name: 'packets', number: true, of: (r) => html`<span class="loss-text">${count(r.packets)}</span>` },
+    { name: 'now', number: true, title: 'a second, between the last two answers', of: (r) => (now(r) > 0 ? html`<span class="loss-text">${perSecond(now(r))}</span>` : '') },
     { name: 'where', of: (r) => (r.port ? `${r.node}/${r.port}` : r.node) },
     { name: 'at', of: (r) => r.at },
-    { name: 'reason', of: (r) => html`<code>${r.reason}</code>` },
-    { name: 'why', of: (r) => r.why ?? r.function ?? '', class: 'wrap' },
+    { name: 'why', of: (r) => html`<b>${why(r)}</b>`, class: 'wrap' },
+    { name: 'reason', of: (r) => html`<code>${reason(r)}</code>`, class: 'wrap', title: "the kernel's words" },
     { name: 'queue', of: (r) => r.qdisc ?? '' },
     { name: 'bytes', number: true, of: (r) => bytes(r.bytes) },
     { name: 'flows', number: true, of: (r) => count(r.flows) },
   ];
-  const tools = html`<label><input type="checkbox" checked=${after} onChange=${(e) => setAfter(e.target.checked)} /> after delivery</label>`;
+  const tools = html`<label><input type="checkbox" checked=${after} onChange=${(e) => store.go({ after: e.target.checked ? '1' : '' })} /> after delivery</label>`;
   const place = (r) => (r.port && r.at !== 'node' && r.peer ? `link:${r.node}/${r.port} > ${r.peer}` : `node:${r.node}`);
   return html`<${Split} title="Losses" tools=${tools} side=${/^(packet|link|node|flow):/.test(sel) && html`<${Details} />`}>
     <${Answer} ask=${ask} empty="Nothing was lost."><${Table} caption="Losses by place and reason" columns=${columns} rows=${rows}
-      keyOf=${(r) => [r.node, r.port, r.at, r.reason].join('|')} choose=${(r) => store.go({ sel: place(r) })} /><//>
+      keyOf=${keyOfLoss} choose=${(r) => store.go({ sel: place(r) })} /><//>
     <h2>The newest lost packets</h2>
     <${Answer} ask=${lost} empty="None."><${Table} caption="The newest lost packets" rows=${[...(lost.answer?.rows ?? [])].reverse()} keyOf=${(r) => r.id}
       chosen=${sel.replace(/^packet:/, '')} choose=${(r) => store.go({ sel: `packet:${r.id}` })}
       columns=${[{ name: 'time', of: (r) => clock(r.time), class: 'time' }, { name: 'flow', of: flowName }, { name: 'lost at', of: (r) => [r.loss?.node, r.loss?.port].filter(Boolean).join('/') },
-    { name: 'reason', of: (r) => html`<code>${r.loss?.reason ?? r.state}</code>` }, { name: 'path', of: pathOf, class: 'wrap' }]} /><//><//>`;
+    { name: 'why', of: (r) => (r.loss ? why({ ...r.loss, why: r.why }) : r.state) }, { name: 'path', of: pathOf, class: 'wrap' }]} /><//><//>`;
 }

@@ -49,7 +49,7 @@ test('a chain is a line from left to right, from top to bottom on a phone', () =
   const x = ['h1', 'r1', 'r2', 'r3', 'h2'].map((n) => at(graph, n).x);
   assert.deepEqual(x, [...x].sort((a, b) => a - b));
   assert.equal(new Set(['h1', 'r1', 'r2', 'r3', 'h2'].map((n) => at(graph, n).y)).size, 1);
-  place(graph, true);
+  place(graph, { width: 390, height: 450 });
   assert.ok(at(graph, 'h2').y > at(graph, 'r1').y && at(graph, 'r1').y > at(graph, 'h1').y);
 });
 
