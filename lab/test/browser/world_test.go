@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type world struct {
 	lab   string // its domain has the same name
 	url   string // of the page, without a slash at the end
 	token string // the file with the server's token
+
+	stopServing func() // ends the server
 }
 
 // newWorld starts a lab, attaches radar to all its nodes, and starts radar serve. What is to happen before radar
@@ -40,7 +43,7 @@ func newWorld(t testing.TB, lab string, first ...func(*world)) *world {
 	}
 	nstest.Cleanup(t, func() { _ = exec.Command(w.radar, "detach", "--domain", w.lab, "--no-drain").Run() })
 	w.run("attach", "-d", "--domain", w.lab, "--lab", w.lab)
-	w.url = w.serve()
+	w.url = w.serve("127.0.0.1:0")
 	return w
 }
 
@@ -79,11 +82,11 @@ func (w *world) background(name string, command ...string) (stop func()) {
 
 var serving = regexp.MustCompile(`https?://[^/\s]+`)
 
-// serve starts radar serve at a port that is free, and returns its address.
-func (w *world) serve() string {
+// serve starts radar serve at an address, of which port 0 is one that is free, and returns its URL.
+func (w *world) serve(address string) string {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, w.radar, "serve", "--listen", "127.0.0.1:0", "--token-file", w.token)
+	cmd := exec.CommandContext(ctx, w.radar, "serve", "--listen", address, "--token-file", w.token)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.StderrPipe()
@@ -94,7 +97,8 @@ func (w *world) serve() string {
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
-	w.Cleanup(func() { cancel(); _ = cmd.Wait() })
+	w.stopServing = sync.OnceFunc(func() { cancel(); _ = cmd.Wait() })
+	w.Cleanup(w.stopServing)
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if url := serving.FindString(lines.Text()); url != "" {

@@ -53,6 +53,16 @@ func Python(t *testing.T, environment string) string {
 	return python
 }
 
+// File is a file below .cache that make deps-servers brings.
+func File(t *testing.T, path string) string {
+	t.Helper()
+	path = filepath.Join(root(t), ".cache", path)
+	if _, err := os.Stat(path); err != nil {
+		need.Lack(t, need.Tools, fmt.Sprintf("%v: make deps-servers brings it", err))
+	}
+	return path
+}
+
 // root is the repository, in which the test runs.
 func root(t *testing.T) string {
 	t.Helper()

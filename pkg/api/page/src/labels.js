@@ -102,13 +102,13 @@ function outlined(ctx, ground, text, x, y, colour) {
   ctx.fillText(text, x, y);
 }
 
-/** What a mark says: how many, and how many there are each second. */
-const lossText = (lost, now) => `✕ ${short(lost)}${now > 0 ? ` +${perSecond(now)}` : ''}`;
+/** What a mark says: how many, and how many there are each second; the shorter text is for where the longer one has no room. */
+const lossTexts = (lost, now) => (now > 0 ? [`✕ ${short(lost)} +${perSecond(now)}`, `✕ ${short(lost)}`] : [`✕ ${short(lost)}`]);
 
 /** At a node: what was lost inside. */
 function markNode(p, at, r, { lost, now }, places) {
   const far = r * 0.8 + 14;
-  mark(p, lossText(lost, now), [[far, -r * 1.1], [-far, -r * 1.1], [far, r * 1.1], [-far, r * 1.1]].map(([dx, dy]) => ({ x: at.x + dx, y: at.y + dy })), places);
+  mark(p, lossTexts(lost, now), [[far, -r * 1.1], [-far, -r * 1.1], [far, r * 1.1], [-far, r * 1.1]].map(([dx, dy]) => ({ x: at.x + dx, y: at.y + dy })), places);
 }
 
 /** At the port that lost packets. On the left of the direction: packets that wait stand on its right. */
@@ -118,30 +118,30 @@ function markLoss(p, edge, forward, load, places) {
   const line = p.lines.get(edge);
   const lane = laneOffset(p.camera);
   const offset = p.camera.size > 0.5 ? -lane - 14 : lane;
-  mark(p, lossText(lost, load.lostNow), [0.2, 0.3, 0.4, 0.12, 0.5].map((f) => pointOn(line, forward, f, offset)), places);
+  mark(p, lossTexts(lost, load.lostNow), [0.2, 0.3, 0.4, 0.12, 0.5].map((f) => pointOn(line, forward, f, offset)), places);
 }
 
-/** A pill at the first of these points that is free. It is left out nowhere: if there is no room, it is at the first. */
-function mark(p, text, points, places) {
+/** A pill at the first of these points that is free. It is left out nowhere: where there is no room, it is a dot. */
+function mark(p, texts, points, places) {
   const { ctx, theme, camera } = p;
-  if (camera.size < 0.5) {
-    ctx.fillStyle = theme.loss;
-    ctx.beginPath();
-    ctx.arc(points[0].x, points[0].y, 4, 0, 7);
-    ctx.fill();
-    return;
-  }
   ctx.font = font(11, 600);
   ctx.textAlign = 'center';
-  const width = ctx.measureText(text).width + 12;
-  const boxes = points.map(({ x, y }) => ({ x: x - width / 2, y: y - 9, w: width, h: 18 }));
-  const box = places.first(boxes) ?? boxes[0];
+  for (const text of camera.size < 0.5 ? [] : texts) {
+    const width = ctx.measureText(text).width + 12;
+    const box = places.first(points.map(({ x, y }) => ({ x: x - width / 2, y: y - 9, w: width, h: 18 })));
+    if (!box) continue;
+    ctx.fillStyle = theme.loss;
+    ctx.beginPath();
+    ctx.roundRect(box.x, box.y, box.w, box.h, 9);
+    ctx.fill();
+    ctx.fillStyle = theme.lossText;
+    ctx.fillText(text, box.x + width / 2, box.y + 13);
+    return;
+  }
   ctx.fillStyle = theme.loss;
   ctx.beginPath();
-  ctx.roundRect(box.x, box.y, box.w, box.h, 9);
+  ctx.arc(points[0].x, points[0].y, 4, 0, 7);
   ctx.fill();
-  ctx.fillStyle = theme.lossText;
-  ctx.fillText(text, box.x + width / 2, box.y + 13);
 }
 
 /** Rates and latencies beside links: of the busiest first, where no other link and no other text is. */

@@ -136,7 +136,7 @@ function placePart(part, direction, rank) {
 }
 
 const leafWide = 62; // of a host in the lowest tier
-const rows = { least: 118, most: 520 };
+const rows = { least: 118, most: 520, steepest: 0.3 }; // apart; of a wide drawing a share of its width
 
 /** Tiers: as wide as what is lowest needs, and as high as makes the drawing fill the screen. */
 function placeTiers(part, rank, screen) {
@@ -152,7 +152,7 @@ function placeTiers(part, rank, screen) {
   const box = { left: Math.min(...vertices.map((v) => v.x)), right: Math.max(...vertices.map((v) => v.x)) };
   const below = Math.max(0, ...[...blocks].map(([parent, hosts]) => gap.rank * 0.8 + Math.ceil(hosts.length / columns(blocks.get(parent))) * blockGap));
   const high = (box.right - box.left) * Math.max(100, screen.height - margins.height) / Math.max(100, screen.width - margins.width) - below;
-  const row = Math.min(rows.most, Math.max(rows.least, high / Math.max(1, tiers.length - 1)));
+  const row = Math.min(Math.max(rows.most, rows.steepest * (box.right - box.left)), Math.max(rows.least, high / Math.max(1, tiers.length - 1)));
   tiers.forEach((tier, i) => tier.forEach((v) => { v.y = i * row; }));
   for (const [parent, hosts] of blocks) placeBlock(parent, hosts.sort(byName), 'TB');
 }

@@ -41,10 +41,10 @@ export function Overview() {
       <label class="order">by <select value=${order} onChange=${(e) => store.go({ order: e.target.value })} aria-label="by: the order of links">
         ${choices.order.map((o) => html`<option value=${o}>${o === 'lost' ? 'losses' : o}</option>`)}</select></label></div>
     ${store.shownPast.value && html`<p class="muted">Of the packets in the time machine, until its moment.</p>`}
-    <h3>Links</h3>
+    <h2 class="small">Links</h2>
     <ul class="links" aria-label="Links">${rows.slice(0, shown).map((row) => html`<${LinkRow} key=${row.id} row=${row} />`)}</ul>
     ${rows.length > shown && html`<p class="muted">${rows.length - shown} more: find one above.</p>`}
-    <h3>Nodes</h3>
+    <h2 class="small">Nodes</h2>
     <ul class="nodes" aria-label="Nodes">${nodes.slice(0, shown).map((v) => html`<${NodeRow} key=${v.name} vertex=${v} />`)}</ul>
     ${nodes.length > shown && html`<p class="muted">${nodes.length - shown} more: find one above.</p>`}
     <${Notes} notes=${topology.notes} /></div>`;

@@ -91,7 +91,7 @@ export function Answer({ ask, empty, children }) {
  * A row is chosen by a click, or by Enter.
  */
 export function Table({ caption, columns, rows, choose, chosen, keyOf }) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${`${caption}: table`}><table>
     <caption class="sr">${caption}</caption>
     <thead><tr>${columns.map((c) => html`<th scope="col" class=${c.number ? 'number' : ''} title=${c.title}>${c.name}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${keyOf(row)} class=${choose ? (chosen === keyOf(row) ? 'choice chosen' : 'choice') : ''}
