@@ -44,9 +44,11 @@ export function drawLabels(p) {
   const chosen = ({ vertex }) => vertex.id === p.hovered || p.selected === `node:${vertex.name}`;
   vertices.sort((a, b) => chosen(b) - chosen(a) || (b.vertex.kind === 'node') - (a.vertex.kind === 'node'));
   for (const v of vertices) if (v.vertex.kind === 'node') nameNode(p, v, places, chosen(v));
+  const links = p.graph.edges.length > mostLabelled ? [] : p.graph.edges.map((edge) => ({ edge, points: pointsOf(p.lines.get(edge)) }));
+  const clear = (box, own) => !links.some(({ edge, points }) => edge !== own && crosses(points, box));
   for (const { vertex, at, r } of vertices) {
     const lost = p.nodeLost.get(vertex.name);
-    if (lost?.lost) markNode(p, at, r, lost, places);
+    if (lost?.lost) markNode(p, at, r, lost, places, clear);
   }
   const loads = p.graph.edges.map((edge) => ({ edge, there: p.loadOf(`${edge.from} > ${edge.to}`), back: p.loadOf(`${edge.to} > ${edge.from}`) }));
   for (const { edge, there, back } of loads) {
@@ -54,7 +56,7 @@ export function drawLabels(p) {
     markLoss(p, edge, false, back, places);
   }
   for (const v of vertices) if (v.vertex.kind !== 'node') nameSmall(p, v, places);
-  labelEdges(p, loads, places);
+  labelEdges(p, loads, places, clear);
   return places;
 }
 
@@ -106,9 +108,10 @@ function outlined(ctx, ground, text, x, y, colour) {
 const lossTexts = (lost, now) => (now > 0 ? [`✕ ${short(lost)} +${perSecond(now)}`, `✕ ${short(lost)}`] : [`✕ ${short(lost)}`]);
 
 /** At a node: what was lost inside. */
-function markNode(p, at, r, { lost, now }, places) {
-  const far = r * 0.8 + 14;
-  mark(p, lossTexts(lost, now), [[far, -r * 1.1], [-far, -r * 1.1], [far, r * 1.1], [-far, r * 1.1]].map(([dx, dy]) => ({ x: at.x + dx, y: at.y + dy })), places);
+function markNode(p, at, r, { lost, now }, places, clear) {
+  const up = r + 11;
+  const around = (far) => [[far, 2 - r], [0, -up], [-far, 2 - r], [far, r - 2], [0, up], [-far, r - 2]].map(([dx, dy]) => ({ x: at.x + dx, y: at.y + dy }));
+  mark(p, lossTexts(lost, now), (width) => around(r + 2 + width / 2), places, clear);
 }
 
 /** At the port that lost packets. On the left of the direction: packets that wait stand on its right. */
@@ -118,17 +121,21 @@ function markLoss(p, edge, forward, load, places) {
   const line = p.lines.get(edge);
   const lane = laneOffset(p.camera);
   const offset = p.camera.size > 0.5 ? -lane - 14 : lane;
-  mark(p, lossTexts(lost, load.lostNow), [0.2, 0.3, 0.4, 0.12, 0.5].map((f) => pointOn(line, forward, f, offset)), places);
+  mark(p, lossTexts(lost, load.lostNow), () => [0.2, 0.3, 0.4, 0.12, 0.5].map((f) => pointOn(line, forward, f, offset)), places);
 }
 
-/** A pill at the first of these points that is free. It is left out nowhere: where there is no room, it is a dot. */
-function mark(p, texts, points, places) {
+/**
+ * A pill at the first point that is free, where no link passes if there is one. It is left out nowhere: where there is no room, it is a dot.
+ * @param {(width: number) => {x: number, y: number}[]} pointsFor where the middle of one of this width may be
+ */
+function mark(p, texts, pointsFor, places, clear = () => true) {
   const { ctx, theme, camera } = p;
   ctx.font = font(11, 600);
   ctx.textAlign = 'center';
   for (const text of camera.size < 0.5 ? [] : texts) {
     const width = ctx.measureText(text).width + 12;
-    const box = places.first(points.map(({ x, y }) => ({ x: x - width / 2, y: y - 9, w: width, h: 18 })));
+    const boxes = pointsFor(width).map(({ x, y }) => ({ x: x - width / 2, y: y - 9, w: width, h: 18 }));
+    const box = places.first(boxes, clear) ?? places.first(boxes);
     if (!box) continue;
     ctx.fillStyle = theme.loss;
     ctx.beginPath();
@@ -138,22 +145,22 @@ function mark(p, texts, points, places) {
     ctx.fillText(text, box.x + width / 2, box.y + 13);
     return;
   }
+  const [at] = pointsFor(0);
   ctx.fillStyle = theme.loss;
   ctx.beginPath();
-  ctx.arc(points[0].x, points[0].y, 4, 0, 7);
+  ctx.arc(at.x, at.y, 4, 0, 7);
   ctx.fill();
 }
 
 /** Rates and latencies beside links: of the busiest first, where no other link and no other text is. */
-function labelEdges(p, loads, places) {
+function labelEdges(p, loads, places, clear) {
   const chosen = ({ edge }) => edge.id === p.hovered || p.selected === `link:${edge.from} > ${edge.to}` || p.selected === `link:${edge.to} > ${edge.from}`;
   const all = loads.length > mostLabelled ? loads.filter(chosen) : [...loads];
   const busy = ({ there, back }) => Math.max(there.bps ?? 0, back.bps ?? 0);
   all.sort((a, b) => chosen(b) - chosen(a) || busy(b) - busy(a));
-  const others = loads.length > mostLabelled ? [] : loads.map(({ edge }) => ({ edge, points: pointsOf(p.lines.get(edge)) }));
   for (const { edge, there, back } of all) {
     const forward = (there.bps ?? 0) > (back.bps ?? 0) || ((there.bps ?? 0) === (back.bps ?? 0) && there.total >= back.total);
-    labelEdge(p, edge, forward, forward ? there : back, places, (box) => !others.some((o) => o.edge !== edge && crosses(o.points, box)));
+    labelEdge(p, edge, forward, forward ? there : back, places, (box) => clear(box, edge));
   }
 }
 
