@@ -276,7 +276,7 @@ func TestGrafanaFiles(t *testing.T) {
 		t.Errorf("dashboards: %+v", provided)
 	}
 	files, err := filepath.Glob(filepath.Join(grafanaDir, "dashboards", "*.json"))
-	if err != nil || len(files) != 2 {
+	if err != nil || len(files) != 3 {
 		t.Fatalf("%d dashboards, %v", len(files), err)
 	}
 	for _, file := range files {
