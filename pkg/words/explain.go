@@ -7,36 +7,103 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
-// Explained is why a flow was slow, in one sentence.
+// Explained is why a flow was slow, in one sentence. What the answer lacks and depends on stands first.
 func Explained(a *explain.Answer) string {
+	text := causeText(a)
+	if r := a.Reset; a.Cause != explain.ByReset && r != nil && r.Broke {
+		text += fmt.Sprintf("; then %s reset the connection (RST)%s", orEnd(r.Node, a.Dst), unackedText(r))
+	}
+	if len(a.DependsOn) == 0 {
+		return text
+	}
+	var lacks []string
+	for _, l := range a.DependsOn {
+		lacks = append(lacks, dependTexts[l])
+	}
+	return fmt.Sprintf("as far as is known (%s): %s", strings.Join(lacks, "; "), text)
+}
+
+var dependTexts = map[explain.Lack]string{
+	explain.NoTCPFields:  "records lack TCP's header",
+	explain.OneDirection: "one direction was not seen",
+	explain.Overwritten:  "some of its packets were overwritten",
+	explain.NoBeginning:  "its beginning was not seen",
+	explain.Incomplete:   "parts of its way were not seen",
+	explain.ScaleUnknown: "the window's scale was not seen",
+	explain.TooMany:      "there was no room for all of it",
+	explain.Strange:      "some sequence numbers fit nothing",
+	explain.Outside:      "one end is not attached",
+	explain.Between:      "nodes between are not attached",
+	explain.Pending:      "packets have not ended, and are taken for lost",
+}
+
+// slow begins a sentence about what held a flow.
+func slow(a *explain.Answer) string {
+	if a.ThroughputBps >= 1e9 {
+		return "it carried " + Rate(a.ThroughputBps) + ", and no more because "
+	}
+	return "slow because "
+}
+
+func causeText(a *explain.Answer) string {
 	if a.NotBegun && a.Loss != nil {
 		return "no connection: " + lossText(a)
 	}
 	switch a.Cause {
-	case explain.ByQueue, explain.ByECN:
-		return "slow because " + queueText(a)
-	case explain.ByLoss, explain.ByFirewall, explain.ByMTU:
-		return "slow because " + lossText(a)
-	case explain.ByDelay:
-		return "slow because " + delayText(a)
-	case explain.ByReordering:
-		return "slow because " + orderText(a)
-	case explain.ByWindow, explain.ByReceiver:
-		return "slow because " + receiverText(a)
-	case explain.BySender:
-		return "slow because " + senderText(a)
+	case explain.ByQueue, explain.ByECN, explain.ByLoss, explain.ByFirewall, explain.ByMTU, explain.ByDelay, explain.ByReordering,
+		explain.ByWindow, explain.ByReceiver, explain.BySender:
+		return slow(a) + heldText(a, a.Cause)
 	case explain.Refused:
 		return refusedText(a)
+	case explain.ByReset:
+		return resetText(a)
 	case explain.Unanswered:
 		return fmt.Sprintf("no connection: %s did not answer %s", orEnd(a.Place, a.Dst), Plural(int(a.Syns), "SYN"))
 	case explain.NotEnough:
 		return "there is too little to tell why: see the notes"
 	}
 	return nothingText(a)
+}
+
+// heldText is what held a flow.
+func heldText(a *explain.Answer, cause explain.Cause) string {
+	switch cause {
+	case explain.ByQueue, explain.ByECN:
+		return queueText(a)
+	case explain.ByDelay:
+		return delayText(a)
+	case explain.ByReordering:
+		return orderText(a)
+	case explain.ByWindow, explain.ByReceiver:
+		return receiverText(a)
+	case explain.BySender:
+		return senderText(a)
+	}
+	return lossText(a)
+}
+
+func resetText(a *explain.Answer) string {
+	text := fmt.Sprintf("%s reset the connection (RST) after %s%s", orEnd(a.Place, a.Dst), bytesText(int(a.PayloadBytes)), unackedText(a.Reset))
+	if a.Held != "" {
+		text += ". What it waited for most: " + heldText(a, a.Held)
+	}
+	return text
+}
+
+// unackedText says that the sender was not done.
+func unackedText(r *explain.Reset) string {
+	switch {
+	case r.Unacked == 0 && r.Full:
+		return ", with its window used up"
+	case r.Unacked == 0:
+		return ", and nobody had said that it was done (FIN)"
+	}
+	return fmt.Sprintf(", with %s not acknowledged", bytesText(int(r.Unacked)))
 }
 
 // orEnd is a place, or an address where the place is not known.
@@ -76,7 +143,7 @@ func queueText(a *explain.Answer) string {
 	}
 	text += onWay(a)
 	if q.Waited > 0 {
-		text += fmt.Sprintf(" held packets %s (p50)", Duration(float64(q.Times.P50Ns)))
+		text += " held packets " + spread(&q.Times)
 	}
 	of := a.Packets
 	if a.AckWay {
@@ -87,6 +154,19 @@ func queueText(a *explain.Answer) string {
 	}
 	if a.Cause == explain.ByECN {
 		text += fmt.Sprintf(", and %s were marked (ECN) to signal congestion", percent(float64(a.Marked), float64(a.Packets)))
+	}
+	return text
+}
+
+// spread is how long something took: where it comes in spikes, half of the packets do not say so.
+func spread(q *aggregate.Quantiles) string {
+	text := Duration(float64(q.P50Ns)) + " (p50)"
+	switch {
+	case q.P99Ns > 3*q.P50Ns:
+		text += ", " + Duration(float64(q.P99Ns)) + " (p99)"
+		fallthrough
+	case q.MaxNs > 10*q.P50Ns:
+		text += ", " + Duration(float64(q.MaxNs)) + " at most"
 	}
 	return text
 }
@@ -102,8 +182,14 @@ func joined(more bool) string {
 func lossText(a *explain.Answer) string {
 	l := a.Loss
 	where, what := lossWhere(l), fmt.Sprintf("%s of its packets", Percent(l.Ratio))
-	if a.NotBegun {
+	late := ""
+	switch {
+	case a.NotBegun:
 		what = Plural(int(l.Packets), "packet") + " of its handshake"
+	case l.Syns == l.Packets && l.Way == "data":
+		what, late = fmt.Sprintf("%d of its %s", l.Syns, Plural(int(a.Syns), "SYN")), ", so that it began after "+Duration(float64(a.SetupNs))
+	case l.Syns == l.Packets:
+		what, late = Plural(int(l.Syns), "answer")+" to its SYNs", ", so that it began after "+Duration(float64(a.SetupNs))
 	}
 	switch a.Cause {
 	case explain.ByFirewall:
@@ -111,9 +197,13 @@ func lossText(a *explain.Answer) string {
 		if !a.NotBegun && a.Partly {
 			text += ": it lets the others pass, as a rate limit (policer) does"
 		}
-		return text + reasonText(l)
+		return text + late + reasonText(l)
 	case explain.ByMTU:
-		text := fmt.Sprintf("packets of %s and more do not pass %s (MTU): %s were lost there", bytesText(l.SmallestBytes), where, Plural(int(l.Packets), "packet"))
+		passed := ""
+		if a.Largest > 0 && a.Largest < l.SmallestBytes {
+			passed = fmt.Sprintf(", those of %d do", a.Largest)
+		}
+		text := fmt.Sprintf("packets of %s and more do not pass %s (MTU)%s: %s lost there", bytesText(l.SmallestBytes), where, passed, PacketsWere(l.Packets))
 		if a.Unreachable > 0 {
 			text += fmt.Sprintf(", and %s was sent back", Plural(int(a.Unreachable), "ICMP error"))
 		} else {
@@ -122,9 +212,12 @@ func lossText(a *explain.Answer) string {
 		return text
 	}
 	if l.AfterDelivery {
-		return fmt.Sprintf("%s dropped %s after delivery%s%s", where, what, onWay(a), reasonText(l))
+		return fmt.Sprintf("%s dropped %s after delivery%s%s%s", where, what, onWay(a), late, reasonText(l))
 	}
-	return fmt.Sprintf("%s were lost at %s%s%s", what, where, onWay(a), reasonText(l))
+	if l.Pending > 0 && 2*l.Pending >= l.Packets {
+		return fmt.Sprintf("%s were not seen again behind %s%s%s", what, l.Name(), onWay(a), late)
+	}
+	return fmt.Sprintf("%s were lost at %s%s%s%s", what, where, onWay(a), late, reasonText(l))
 }
 
 // lossWhere is the place of losses: "r1/eth1", "the link behind r1/eth1".
@@ -164,9 +257,19 @@ func delayText(a *explain.Answer) string {
 		what = "node " + p.Name
 	case explain.Queue:
 		what = p.Name + "'s queueing discipline"
+	case explain.Gap:
+		what = "the part " + p.Name + ", which is not attached,"
+	case explain.End:
+		what = "what lies " + p.Name + ", which is not attached,"
+	}
+	if a.RTT == nil { // all round trips were those of data that was sent twice
+		return fmt.Sprintf("the way is long at times: %s%s takes %s", what, onWay(a), spread(&p.Times))
 	}
 	if a.Proto != "tcp" {
-		return fmt.Sprintf("the way takes %s (p50), of which %s takes %s", Duration(float64(a.RTT.P50Ns)), what, Duration(float64(p.Times.P50Ns)))
+		return fmt.Sprintf("the way takes %s, of which %s takes %s", spread(a.RTT), what, spread(&p.Times))
+	}
+	if p.Times.P99Ns > 3*p.Times.P50Ns || p.Times.MaxNs > 10*p.Times.P50Ns {
+		return fmt.Sprintf("the way is long at times: of a round trip of %s %s%s takes %s", spread(a.RTT), what, onWay(a), spread(&p.Times)) + backText(a)
 	}
 	return fmt.Sprintf("the way is long: of a round trip of %s (p50) %s%s takes %s", Duration(float64(a.RTT.P50Ns)), what, onWay(a), Duration(float64(p.Times.P50Ns))) + backText(a)
 }
@@ -183,6 +286,9 @@ func backText(a *explain.Answer) string {
 
 func orderText(a *explain.Answer) string {
 	text := fmt.Sprintf("%s of its packets arrived behind later ones", percent(float64(a.Reordered), float64(a.Packets)))
+	if a.Forks {
+		text += fmt.Sprintf(": %s sends them by different ways", a.Place)
+	}
 	if p := a.Part; p != nil {
 		text += fmt.Sprintf(": %s took from %s to %s", p.Name, Duration(float64(p.Times.MinNs)), Duration(float64(p.Times.MaxNs)))
 	}
@@ -232,12 +338,17 @@ func senderText(a *explain.Answer) string {
 	if a.Proto != "tcp" {
 		return fmt.Sprintf("%s sent no more: nothing was lost, and nothing waited", who)
 	}
+	if a.Time == nil {
+		return who + " sent no more"
+	}
 	share := percent(float64(a.Time.Sender), float64(timeAll(a.Time)))
 	switch {
 	case a.Wait == explain.ForPeer:
 		return fmt.Sprintf("the sender waits for %s to send something, %s of the time", who, share)
+	case a.Wait == explain.Gaps && a.Gaps != nil && a.Gaps.Count == 1:
+		return fmt.Sprintf("%s had nothing to send %s of the time: %s with nothing in flight", who, share, Duration(float64(a.GapsNs)))
 	case a.Wait == explain.Gaps && a.Gaps != nil:
-		return fmt.Sprintf("%s had nothing to send %s of the time: %d gaps of %s (p50) with nothing in flight", who, share, a.Gaps.Count, Duration(float64(a.Gaps.P50Ns)))
+		return fmt.Sprintf("%s had nothing to send %s of the time: %s with nothing in flight, in %d gaps, the longest of %s", who, share, Duration(float64(a.GapsNs)), a.Gaps.Count, Duration(float64(a.Gaps.MaxNs)))
 	}
 	return fmt.Sprintf("%s had nothing more to send %s of the time", who, share)
 }
@@ -252,11 +363,17 @@ func refusedText(a *explain.Answer) string {
 
 func nothingText(a *explain.Answer) string {
 	text := "nothing held it"
+	if a.Held != "" {
+		text = "nothing in the network held it"
+	}
 	if a.ThroughputBps > 0 {
 		text += fmt.Sprintf(": it carried %s", Rate(a.ThroughputBps))
 	}
 	if a.RTT != nil && a.Proto == "tcp" {
 		text += fmt.Sprintf(" with a round trip of %s (p50)", Duration(float64(a.RTT.P50Ns)))
+	}
+	if a.Held != "" {
+		return text + ". What it waited for most: " + heldText(a, a.Held)
 	}
 	return text + ", and neither queues, losses nor windows made it wait"
 }
@@ -298,6 +415,9 @@ var lackTexts = map[explain.Lack]string{
 	explain.ScaleUnknown: "the window's scale was not seen (it stands in the first packets): the least that fits is used",
 	explain.TooMany:      "there were more packets or places at a time than there is room for: the oldest are left out",
 	explain.Strange:      "some sequence numbers fit nothing: those packets are left out",
+	explain.Outside:      "one end of the flow is not attached: what happens beyond the last attached node is not seen. Attach it to know",
+	explain.Between:      "nodes between those that are attached are not attached: what happens in them is not seen. Attach them to know",
+	explain.Pending:      "some packets have not ended: they were not seen again for much longer than others take, so they are taken for lost. When they have timed out, the answer is surer",
 }
 
 // WhyAgain is why data was sent again.

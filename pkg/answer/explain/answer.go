@@ -23,6 +23,7 @@ const (
 	ByReordering Cause = "reordering"    // packets overtook each other, and so were taken for lost
 	ByECN        Cause = "ecn"           // a queue marked packets to signal congestion
 	Refused      Cause = "refused"       // the other end answered with a reset
+	ByReset      Cause = "reset"         // a reset ended the transfer before all data was acknowledged
 	Unanswered   Cause = "unanswered"    // the other end did not answer
 	Nothing      Cause = "nothing"       // nothing in the network held it
 	NotEnough    Cause = "not_enough"    // there is too little to tell
@@ -41,6 +42,9 @@ const (
 	ScaleUnknown Lack = "window_scale"      // it is not known by how far windows are shifted
 	TooMany      Lack = "too_many"          // there was no room for all that was under way
 	Strange      Lack = "strange"           // sequence numbers fit nothing
+	Outside      Lack = "end_not_attached"  // the sender, or the receiver, is not attached
+	Between      Lack = "not_attached"      // nodes between are not attached
+	Pending      Lack = "not_ended"         // packets have not ended, and are taken for lost
 )
 
 // Answer is why a flow was slow, and what speaks for it. Its flow is the direction with most data.
@@ -51,7 +55,8 @@ type Answer struct {
 	Sport    int    `json:"sport"`
 	Dport    int    `json:"dport"`
 	Sender   string `json:"sender,omitempty"`   // the node that data was seen at first
-	Receiver string `json:"receiver,omitempty"` // and last
+	Receiver string `json:"receiver,omitempty"` // and last; "": it left the attached nodes
+	Beyond   string `json:"beyond,omitempty"`   // NODE/PORT by which it left them
 
 	Cause   Cause  `json:"cause"`
 	Place   string `json:"place,omitempty"` // NODE, NODE/PORT or a link
@@ -61,10 +66,13 @@ type Answer struct {
 	Loss     *LossRow  `json:"-"`
 	Part     *PartRow  `json:"-"`
 	Wait     Wait      `json:"wait,omitempty"`
-	Partly   bool      `json:"partly,omitempty"`   // a rule refuses some of the packets
-	AckWay   bool      `json:"ack_way,omitempty"`  // Place is on the way of acknowledgements
-	SetupNs  int64     `json:"setup_ns,omitempty"` // from the first SYN to the first data
+	Held     Cause     `json:"held_most,omitempty"` // of a flow that was not slow: what it waited for most
+	Partly   bool      `json:"partly,omitempty"`    // a rule refuses some of the packets
+	AckWay   bool      `json:"ack_way,omitempty"`   // Place is on the way of acknowledgements
+	SetupNs  int64     `json:"setup_ns,omitempty"`  // from the first SYN to the first data
 	NotBegun bool      `json:"not_begun,omitempty"`
+	Forks    bool      `json:"forks,omitempty"`         // Place is where packets that overtook each other went by different ways
+	Largest  int       `json:"largest_bytes,omitempty"` // of the packets with data that arrived
 
 	Connections   int     `json:"connections"`
 	TNs           int64   `json:"t_ns"`
@@ -84,6 +92,7 @@ type Answer struct {
 	Syns          uint64  `json:"syns"`
 	SynAcks       uint64  `json:"syn_acks"`
 	Unreachable   uint64  `json:"icmp_unreachable"`
+	Pending       uint64  `json:"not_ended,omitempty"` // packets that have not ended and are taken for lost, of both directions
 	Reset         *Reset  `json:"reset,omitempty"`
 
 	Time   *Times               `json:"time,omitempty"`
@@ -100,12 +109,14 @@ type Answer struct {
 
 	Gaps       *aggregate.Quantiles `json:"gaps,omitempty"`
 	Closings   *aggregate.Quantiles `json:"window_closings,omitempty"`
+	GapsNs     int64                `json:"gaps_ns,omitempty"` // together
 	PeerNs     int64                `json:"peer_ns,omitempty"` // without data in flight, until the other side had sent
 	ResentWhy  map[Why]uint64       `json:"resent_why,omitempty"`
 	Resends    []ResendRow          `json:"retransmissions,omitempty"`
 	MoreResent uint64               `json:"retransmissions_more,omitempty"`
 	Lacks      []Lack               `json:"lacks,omitempty"`
-	Sequence   *Sequence            `json:"-"` // nil: Analyzer.Trace was not called
+	DependsOn  []Lack               `json:"depends_on,omitempty"` // of these: the cause may be another without them
+	Sequence   *Sequence            `json:"-"`                    // nil: Analyzer.Trace was not called
 }
 
 // Wait is how a slow receiver, or sender, made the flow wait.
@@ -125,6 +136,11 @@ const (
 type Reset struct {
 	Node  string `json:"node"` // that sent it
 	Early bool   `json:"early"`
+	// Broke: the sender had not said that it was done, and no other connection between the ends can have ended the transfer.
+	Broke    bool  `json:"broke,omitempty"`
+	Full     bool  `json:"window_full,omitempty"` // the receiver's window was used up then
+	Unacked  int64 `json:"unacknowledged"`        // bytes of the data that were not acknowledged then
+	AfterFin bool  `json:"after_fin,omitempty"`   // one end had said that it would send no more
 }
 
 // Times are what the sender waited for, ns, from its first data on.
@@ -188,6 +204,8 @@ type LossRow struct {
 	Packets       uint64    `json:"packets"`
 	Ratio         float64   `json:"ratio"` // of the direction's packets with data
 	SmallestBytes int       `json:"smallest_bytes,omitempty"`
+	Syns          uint64    `json:"syns,omitempty"`      // of these packets
+	Pending       uint64    `json:"not_ended,omitempty"` // the same: not known to be lost
 	of            *lossPlace
 }
 

@@ -14,6 +14,7 @@ type conn struct {
 	halves [2]half
 	queues queues
 	parts  parts
+	routes routes
 	icmp   icmp
 
 	first, last     int64
@@ -27,10 +28,19 @@ type conn struct {
 	lostSyn         *record.Loss
 	lostSynAck      *record.Loss
 	synFate         fate
-	reset           *sent // the first RST
-	resetEarly      bool  // before data was acknowledged
+	reset           *sent    // the first RST
+	resetEarly      bool     // before data was acknowledged
+	resetOpen       [2]int64 // bytes that were not acknowledged then, or came later, by direction
+	resetFull       [2]bool  // the window was used up, so that there was more to send
+	resetSoon       [2]bool  // data had been under way until then
+	resetAfterFin   bool
+	resetOnPurpose  bool // the ends had just spoken on another connection
 	fins            [2]bool
-	sends, receives [2]string // nodes at both ends, by direction
+	begun           int64     // when both ends could send: the handshake was over, or the first record
+	sends, receives [2]tally  // nodes at both ends, by direction
+	leavesBy        [2]string // NODE/PORT by which packets leave the attached nodes for good, by direction
+	outside         [2]bool   // packets come from nodes that are not attached
+	pending         uint64    // packets that have not ended and are taken for lost
 }
 
 // icmp is what routers told the ends.
@@ -61,7 +71,17 @@ type Analyzer struct {
 	// bits a second that lets out. "" and 0: not known.
 	Configured func(port string) (kind string, bps uint64)
 
-	traced bool
+	// Now is up to when the records tell, Unix ns. A packet that has not ended by then though others take much less is
+	// taken for lost. 0: not known.
+	Now int64
+	// LeftOver tells records of a time of which others are missing: they would count among packets of another time.
+	// nil: there are none.
+	LeftOver func(*record.Record) bool
+
+	slowest [2]int64
+	spoken  int64 // when data came on another connection between the ends
+	abroad  abroad
+	traced  bool
 }
 
 // New makes an Analyzer for a flow.
@@ -88,6 +108,9 @@ func (a *Analyzer) newConn() *conn {
 
 // Add takes a record; those of other flows it leaves out. They come oldest first, or nearly so.
 func (a *Analyzer) Add(r *record.Record) {
+	if a.LeftOver != nil && a.LeftOver(r) {
+		return
+	}
 	if a.members.icmp(r) {
 		a.conn.addICMP(r)
 		return
@@ -97,9 +120,32 @@ func (a *Analyzer) Add(r *record.Record) {
 	}
 	dir, ok := a.members.of(r)
 	if !ok {
+		a.beside(r)
 		return
 	}
 	p := newSent(r, dir)
+	if p.tcp && p.flags&packet.TCPRst != 0 && a.conn.reset == nil && p.at-a.spoken < atOnce {
+		a.conn.resetOnPurpose = true
+	}
+	if p.arrival >= 0 {
+		a.slowest[dir] = max(a.slowest[dir], p.arrival-p.at)
+	}
+	if a.isMissing(r, dir) {
+		p.fate, p.loss, p.pending = lost, missing(r), true
+	}
+	p.route = a.conn.routes.of(r)
+	key := keyOf(p)
+	if whole := a.abroad.find(p); whole != nil {
+		a.rejoin(whole, p, r)
+		if p.leftBy != "" && !whole.noted {
+			a.abroad.add(whole, key)
+		}
+		a.run(p.at - a.slack())
+		return
+	}
+	if p.leftBy != "" {
+		a.abroad.add(p, key)
+	}
 	if p.tcp && p.flags&(packet.TCPSyn|packet.TCPAck) == packet.TCPSyn {
 		a.opened(p)
 	}
@@ -109,11 +155,39 @@ func (a *Analyzer) Add(r *record.Record) {
 	if p.arrival >= 0 {
 		a.push(event{at: p.arrival, arrives: true, of: p, conn: c})
 	}
-	a.run(p.at - slack)
+	a.run(p.at - a.slack())
 }
 
-// slack is how much later than another a packet may come that was sent before it, ns: CPUs take slots in blocks.
-const slack = 20e6
+// atOnce is how soon a program resets a connection when it was told to on another one, ns.
+const atOnce = int64(100e6)
+
+// beside notes data on another connection between the same ends, to the same port: programs that end a transfer by what they
+// say on another connection (iperf3, FTP) close the first as they like.
+func (a *Analyzer) beside(r *record.Record) {
+	f, ok := flowOf(r)
+	if !ok || r.TCPPayload == nil || *r.TCPPayload == 0 {
+		return
+	}
+	for _, of := range []Flow{a.flow, a.flow.reverse()} {
+		if f.Src.Addr == of.Src.Addr && f.Dst.Addr == of.Dst.Addr && (f.Src.Port == of.Src.Port || f.Dst.Port == of.Dst.Port) {
+			a.spoken = r.TNs
+			if r.LatencyNs != nil && *r.LatencyNs > 0 && *r.LatencyNs < longest {
+				a.spoken += *r.LatencyNs
+			}
+		}
+	}
+}
+
+// slack is how much later than another a packet may come that was sent before it, ns: CPUs take slots in blocks, and what
+// has left the attached nodes may come back.
+func (a *Analyzer) slack() int64 {
+	if a.abroad.used {
+		return patience + leastSlack
+	}
+	return leastSlack
+}
+
+const leastSlack = int64(20e6)
 
 // opened begins another connection between the same ends, if p does.
 func (a *Analyzer) opened(p *sent) {
@@ -138,7 +212,7 @@ func (a *Analyzer) push(e event) {
 	a.order++
 	heap.Push(&a.events, e)
 	if len(a.events) > maxEvents {
-		a.cut = true
+		a.cut = a.cut || e.at-a.events[0].at < leastSlack
 		a.step()
 	}
 }
@@ -152,10 +226,13 @@ func (a *Analyzer) run(until int64) {
 
 func (a *Analyzer) step() {
 	e := heap.Pop(&a.events).(event)
-	if e.arrives {
+	switch {
+	case !e.arrives:
+		e.conn.halves[e.of.dir].stayedAbroad(e.of, max(a.Now, e.conn.last))
+		e.conn.send(e.of)
+		e.of.noted = true
+	case e.at == e.of.arrival: // else it has arrived later, or not at all
 		e.conn.arrives(e.of)
-	} else {
-		e.conn.leaves(e.of)
 	}
 }
 
@@ -174,15 +251,54 @@ func (c *conn) note(r *record.Record, p *sent) {
 	}
 	p.parts = c.parts.of(r, p.dir)
 	c.queues.add(r, p.dir)
+	if p.pending {
+		c.pending += uint64(p.segs)
+	}
 	if len(r.Hops) == 0 {
 		return
 	}
-	if c.sends[p.dir] == "" {
-		c.sends[p.dir] = r.Hops[0].Node
+	switch {
+	case p.outside:
+		c.outside[p.dir] = true
+	default:
+		c.sends[p.dir].add(r.Hops[0].Node)
 	}
-	if p.fate == arrived || p.fate == dropped {
-		c.receives[p.dir] = r.Hops[len(r.Hops)-1].Node
+	c.receive(r, p)
+}
+
+// receive notes where a packet has come to.
+func (c *conn) receive(r *record.Record, p *sent) {
+	switch {
+	case p.leftBy != "":
+		c.leavesBy[p.dir] = p.leftBy
+	case p.fate == arrived || p.fate == dropped:
+		c.receives[p.dir].add(r.Hops[len(r.Hops)-1].Node)
 	}
+}
+
+// tally counts packets by node: of a few the way was cut, so that they seem to begin or end elsewhere.
+type tally map[string]uint64
+
+// maxTally is how many nodes are told apart.
+const maxTally = 64
+
+func (t *tally) add(node string) {
+	if *t == nil {
+		*t = make(tally)
+	}
+	if _, known := (*t)[node]; known || len(*t) < maxTally {
+		(*t)[node]++
+	}
+}
+
+// most is the node of most packets; "": of none.
+func (t tally) most() (node string) {
+	for name, n := range t {
+		if node == "" || n > t[node] || n == t[node] && name < node {
+			node = name
+		}
+	}
+	return node
 }
 
 // addICMP notes an error.
@@ -196,12 +312,15 @@ func (c *conn) addICMP(r *record.Record) {
 	}
 }
 
-// leaves is that a source sends a packet.
-func (c *conn) leaves(p *sent) {
+// send is that a source sends a packet.
+func (c *conn) send(p *sent) {
 	h, other := &c.halves[p.dir], &c.halves[1-p.dir]
 	if !p.tcp {
 		h.sendPlain(p)
 		return
+	}
+	if c.begun == 0 && c.syns == 0 && p.flags&packet.TCPSyn == 0 {
+		c.begun = p.at
 	}
 	seq, ok := h.fits(p.seq)
 	if !ok {
@@ -217,7 +336,10 @@ func (c *conn) leaves(p *sent) {
 	}
 	c.control(p)
 	other.window.note(p)
-	h.send(p)
+	if p.payload > 0 && c.reset != nil && c.reset.dir != p.dir && p.seq >= h.nxt {
+		c.resetOpen[p.dir] += int64(p.payload)
+	}
+	h.send(p, c.begun)
 	h.traceSent(p)
 	if p.ack >= 0 {
 		other.acks.add(p)
@@ -229,13 +351,17 @@ func (c *conn) arrives(p *sent) {
 	h, other := &c.halves[p.dir], &c.halves[1-p.dir]
 	if !p.tcp {
 		h.latency.Add(p.arrival - p.at)
+		h.arrivePlain(p)
 		return
 	}
 	if p.end == 0 && p.seq < 1<<32 { // its sequence number fits nothing
 		return
 	}
 	h.arrive(p)
-	if p.ack >= 0 && p.fate == arrived {
+	if p.fate != arrived {
+		return
+	}
+	if p.ack >= 0 {
 		other.acknowledge(p)
 	}
 }
@@ -245,7 +371,12 @@ func (c *conn) control(p *sent) {
 	switch {
 	case p.flags&packet.TCPRst != 0:
 		if c.reset == nil {
-			c.reset = p
+			c.reset, c.resetAfterFin = p, c.fins[forth] || c.fins[back]
+			for i := range c.halves {
+				h := &c.halves[i]
+				c.resetOpen[i], c.resetFull[i] = h.nxt-h.una, h.first > 0 && h.window.isFull(h)
+				c.resetSoon[i] = h.first > 0 && p.at-h.last < atOnce
+			}
 			data := c.halves[forth].una-c.halves[forth].base > 1 || c.halves[back].una-c.halves[back].base > 1
 			c.resetEarly = !data
 		}
@@ -263,6 +394,9 @@ func (c *conn) control(p *sent) {
 			c.lostSynAck = p.loss
 		}
 	case p.payload > 0 || p.dir == c.opener && p.ack >= 0:
+		if !c.established && c.syns > 0 {
+			c.begun = p.at
+		}
 		c.established = true
 	}
 	if p.flags&packet.TCPFin != 0 {
@@ -270,12 +404,21 @@ func (c *conn) control(p *sent) {
 	}
 }
 
+// arrivePlain notes which packets were overtaken: came is when the newest one of those was sent that have arrived.
+func (h *half) arrivePlain(p *sent) {
+	if p.at >= h.came {
+		h.came, h.cameBy = p.at, p.route
+		return
+	}
+	h.overtaken(p)
+}
+
 // sendPlain is send without TCP: nothing is acknowledged or sent again.
 func (h *half) sendPlain(p *sent) {
 	p.payload = p.size
 	h.count(p)
 	if h.first == 0 {
-		h.first = p.at
+		h.first, h.begun = p.at, p.at
 	} else {
 		h.sendGaps.Add(p.at - h.ownData)
 	}

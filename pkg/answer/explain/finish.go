@@ -46,6 +46,8 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 		d.spent = *ans.Time
 	}
 	d.decide()
+	d.notSlow()
+	d.dependsOn()
 	return ans, true
 }
 
@@ -57,7 +59,7 @@ func (c *conn) answer(dir direction, f Flow) *Answer {
 	h, other := &c.halves[dir], &c.halves[1-dir]
 	ans := &Answer{
 		Proto: f.Proto, Src: f.Src.Addr, Sport: f.Src.Port, Dst: f.Dst.Addr, Dport: f.Dst.Port,
-		Sender: c.sends[dir], Receiver: cmp.Or(c.receives[dir], c.sends[1-dir]),
+		Sender: c.sends[dir].most(), Receiver: c.receiver(dir), Pending: c.pending,
 		TNs: c.first, DurationNs: c.last - c.first,
 		Packets: h.packets, Bytes: h.wire, PayloadBytes: h.payload,
 		Lost: h.lost, Dropped: h.dropped, Resent: h.again, Reordered: h.late, Marked: h.marked,
@@ -65,14 +67,21 @@ func (c *conn) answer(dir direction, f Flow) *Answer {
 		Syns: c.syns, SynAcks: c.synAcks, Unreachable: c.icmp.tooBig,
 		ResentWhy: h.resends.counts, MoreResent: h.resends.more, PeerNs: h.waitsForPeer,
 	}
+	ans.Largest = h.largest
 	ans.AckPackets = other.plain + other.packets
+	if ans.Receiver == "" {
+		ans.Beyond = c.leavesBy[dir]
+	}
 	if c.reset != nil {
-		ans.Reset = &Reset{c.reset.from, c.resetEarly}
+		ans.Reset = &Reset{Node: c.reset.from, Early: c.resetEarly, Unacked: c.resetOpen[dir], AfterFin: c.resetAfterFin}
+		ans.Reset.Full = c.resetFull[dir]
+		ans.Reset.Broke = !c.resetEarly && !c.resetAfterFin && !c.resetOnPurpose &&
+			(c.resetOpen[dir] > 0 || c.reset.dir != dir && (c.resetFull[dir] || c.resetSoon[dir]))
 	}
-	if c.syn >= 0 && c.synAt > 0 && h.first > c.synAt {
-		ans.SetupNs = h.first - c.synAt
+	if c.syn >= 0 && c.synAt > 0 && h.begun > c.synAt {
+		ans.SetupNs = h.begun - c.synAt
 	}
-	if active := h.last - h.first; active > 0 {
+	if active := h.last - h.begun; active > 0 {
 		ans.ThroughputBps = uint64(float64(h.payload-min(h.payload, h.againBytes)) * 8e9 / float64(active))
 	}
 	ans.addTimes(c, h)
@@ -81,6 +90,14 @@ func (c *conn) answer(dir direction, f Flow) *Answer {
 	ans.addResends(h)
 	ans.addLacks(c, h, other)
 	return ans
+}
+
+// receiver is the node where data of a direction arrives, or from where it is acknowledged; "": it is not attached.
+func (c *conn) receiver(dir direction) string {
+	if node := c.receives[dir].most(); node != "" || c.leavesBy[dir] != "" {
+		return node
+	}
+	return c.sends[1-dir].most()
 }
 
 func ratio(n, of uint64) float64 {
@@ -101,6 +118,7 @@ func quantilesOf(d *aggregate.Distribution) *aggregate.Quantiles {
 
 func (ans *Answer) addTimes(c *conn, h *half) {
 	ans.Gaps, ans.Closings = quantilesOf(&h.gaps), quantilesOf(&h.closings)
+	ans.GapsNs = h.gaps.Sum()
 	if t := h.window.spent(); h.nxt > 0 {
 		ans.Time = &Times{Network: t[sending], Recovery: t[recovery], Window: t[full], Closed: t[closed], Sender: t[idle] + t[short]}
 	}
@@ -145,7 +163,7 @@ func (ans *Answer) addParts(c *conn, h *half, samples int64) {
 	}
 	end := func() {
 		if h.turn.Count() > 0 {
-			ans.Parts = append(ans.Parts, row("end", End, ans.Receiver, &h.turn))
+			ans.Parts = append(ans.Parts, row("end", End, cmp.Or(ans.Receiver, beyond(ans.Beyond)), &h.turn))
 		}
 	}
 	ended := false
@@ -159,6 +177,14 @@ func (ans *Answer) addParts(c *conn, h *half, samples int64) {
 	if !ended {
 		end()
 	}
+}
+
+// beyond names what lies behind a port by which packets leave the attached nodes.
+func beyond(port string) string {
+	if port == "" {
+		return ""
+	}
+	return "beyond " + port
 }
 
 func b2i(b bool) int {
@@ -177,7 +203,7 @@ func way(dir, data direction) string {
 }
 
 func (ans *Answer) addQueues(c *conn, dir direction, h *half) {
-	active := float64(max(1, h.last-h.first))
+	active := float64(max(1, h.last-h.begun))
 	for _, q := range c.queues {
 		times, _ := q.waits.Quantiles()
 		ans.Queues = append(ans.Queues, QueueRow{Way: way(q.dir, dir), Name: q.name, Qdisc: q.kind, ConfiguredBps: q.bps, Times: times, Waited: q.waited,
@@ -194,7 +220,7 @@ func (ans *Answer) addLosses(c *conn, dir direction) {
 		for _, p := range h.losses.list() {
 			ans.Losses = append(ans.Losses, LossRow{Way: way(d, dir), Node: p.node, Port: p.port, At: p.at, Reason: p.reason, Qdisc: p.qdisc,
 				Function: p.function, AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain, 1)),
-				SmallestBytes: p.smallest, of: p})
+				SmallestBytes: p.smallest, Syns: p.syns, Pending: p.pending, of: p})
 		}
 	}
 }
@@ -226,9 +252,12 @@ func (ans *Answer) addLacks(c *conn, h, other *half) {
 	}
 	tcp := ans.Proto == "tcp"
 	add(NoTCPFields, tcp && c.noTCP > 0)
-	add(OneDirection, tcp && other.plain+other.packets == 0 && c.receives[h.dir] != "")
+	add(OneDirection, tcp && other.plain+other.packets == 0 && c.receives[h.dir].most() != "")
 	add(Overwritten, h.unseenAcks > int64(h.mss) || h.resends.counts[NotThere] > 0)
 	add(NoBeginning, tcp && c.noTCP == 0 && c.syns == 0)
+	add(Outside, ans.Receiver == "" && ans.Beyond != "" || c.outside[h.dir] && ans.Sender == "")
+	add(Between, h.joins > 0 || other.joins > 0)
+	add(Pending, c.pending > 0)
 	add(Incomplete, c.incomplete > 0)
 	add(ScaleUnknown, tcp && c.noTCP == 0 && ans.Window != nil && !ans.Window.Known)
 	add(TooMany, h.out.forgot || c.parts.more > 0 || h.losses.more > 0)

@@ -21,6 +21,7 @@ type half struct {
 	tail    bool  // the last new packet was short: there was no more to send
 
 	mss            int
+	begun          int64  // since when data could be sent
 	first, last    int64  // when data was sent first, and sent or acknowledged last
 	packets, plain uint64 // with data, and without
 	payload, wire  uint64
@@ -47,9 +48,15 @@ type half struct {
 	sendGaps       aggregate.Distribution // between packets
 	shut           int64                  // ns of the closings that were not brief
 	gapFrom        int64
-	peerData       int64 // when data of the other direction came last
-	ownData        int64 // when data was sent last
-	waitsForPeer   int64 // ns without data in flight in which the other side was to send
+	peerData       int64             // when data of the other direction came last
+	ownData        int64             // when data was sent last
+	waitsForPeer   int64             // ns without data in flight in which the other side was to send
+	joins          uint64            // packets that left the attached nodes and came back to them
+	cameBy         *route            // of the packet that made came what it is
+	forks          map[string]uint64 // packets that were overtaken by others that went another way, by the node where ways part
+	slow           int64             // ns in which data was under way that had been sent again, since it took so long
+	slowUntil      int64
+	slowIn         partTime // the part that took most of that
 
 	window  window
 	losses  lossTable
@@ -83,8 +90,8 @@ func (h *half) stuck() bool { return h.una < h.lostTo && h.tries >= 2 }
 // perPacket is how many IP bytes one packet of a record has, rounded up.
 func (p *sent) perPacket() int { return (p.size + p.segs - 1) / p.segs }
 
-// send notes what the source sends. It returns false if that is not data of the sequence space.
-func (h *half) send(p *sent) {
+// send notes what the source sends. begun is since when it could send data.
+func (h *half) send(p *sent, begun int64) {
 	h.count(p)
 	if p.payload == 0 {
 		if p.bytes() > 0 && p.end > h.nxt { // SYN, FIN
@@ -94,8 +101,7 @@ func (h *half) send(p *sent) {
 	}
 	h.tick(p.at)
 	if h.first == 0 {
-		h.first = p.at
-		h.window.from = p.at
+		h.begin(p.at, begun)
 	} else {
 		h.sendGaps.Add(p.at - h.ownData)
 	}
@@ -115,11 +121,27 @@ func (h *half) send(p *sent) {
 		h.nxt = p.end
 		h.tail = p.payload < p.segs*h.mss && p.flags&packet.TCPPsh != 0
 	}
-	if p.fate == lost || p.fate == dropped {
+	if p.fate == lost || p.fate == dropped && !p.isOver() {
 		h.lostTo = max(h.lostTo, p.end)
 	}
 	h.flight.Add(h.nxt - h.una)
 	h.window.beyond(h.nxt)
+}
+
+// begin begins with the first data. Until then the sender had nothing to send, or waited for the other side.
+func (h *half) begin(at, begun int64) {
+	h.first, h.window.from = at, at
+	h.begun = begun
+	if begun <= 0 || begun >= at || at-begun >= longest {
+		h.begun = at
+		return
+	}
+	for s := range scales {
+		h.window.times[s][idle] += at - begun
+		h.window.near[s][idle] += at - begun
+	}
+	h.gapFrom = begun
+	h.endGap(at)
 }
 
 // endGap ends a time without data in flight.
@@ -169,10 +191,23 @@ func (h *half) arrive(p *sent) {
 	}
 	h.latency.Add(p.arrival - p.at)
 	if p.end <= h.came && !p.resent {
-		p.overtaken = true
-		h.late += uint64(p.segs)
+		h.overtaken(p)
 	}
-	h.came = max(h.came, p.end)
+	if p.end > h.came {
+		h.came, h.cameBy = p.end, p.route
+	}
+}
+
+// overtaken notes that a packet arrived behind one that was sent later.
+func (h *half) overtaken(p *sent) {
+	p.overtaken = true
+	h.late += uint64(p.segs)
+	if at := forks(p.route, h.cameBy); at != "" {
+		if h.forks == nil {
+			h.forks = make(map[string]uint64)
+		}
+		h.forks[at] += uint64(p.segs) // there are no more than routes
+	}
 }
 
 // acknowledge notes that an acknowledgement of the direction's data has come to its sender.

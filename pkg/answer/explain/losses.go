@@ -25,8 +25,44 @@ type lossKey struct {
 type lossPlace struct {
 	lossKey
 	packets, data, syns uint64
-	smallest            int   // IP bytes of the smallest packet with data
+	smallest            int // IP bytes of the smallest packet with data, of the largest ones of each train
+	sizes               sizes
 	first               int64 // when it was sent
+	pending             uint64
+}
+
+// sizes are those of packets with data that were lost at a place.
+type sizes struct {
+	at      int64 // when the newest train was sent
+	largest int   // of its packets
+	exact   bool  // largest is that of a packet, not of several that a record has together
+	before  int   // smallest, without the newest train
+	sure    bool  // before is exact
+}
+
+// add takes a packet, or several that a record has together, and returns the smallest size that is lost. What is too large
+// for a link is refused as a train, with its last segment, which would have passed alone: the largest of each train counts.
+func (s *sizes) add(p *sent) int {
+	if p.at != s.at {
+		if n, exact := s.smallest(); n > 0 {
+			s.before, s.sure = n, exact
+		}
+		s.at, s.largest, s.exact = p.at, 0, false
+	}
+	s.largest = max(s.largest, p.perPacket())
+	s.exact = s.exact || p.segs == 1
+	n, _ := s.smallest()
+	return n
+}
+
+func (s *sizes) smallest() (n int, exact bool) {
+	switch {
+	case s.before == 0 || s.exact && !s.sure:
+		return s.largest, s.exact
+	case s.sure && !s.exact:
+		return s.before, true
+	}
+	return min(s.before, s.largest), s.exact
 }
 
 // lossTable has the places of losses of one direction.
@@ -54,6 +90,9 @@ func (t *lossTable) add(p *sent) {
 		t.all[key] = one
 	}
 	one.packets += uint64(p.segs)
+	if p.pending {
+		one.pending += uint64(p.segs)
+	}
 	if one.first == 0 || p.at < one.first {
 		one.first = p.at
 	}
@@ -62,9 +101,7 @@ func (t *lossTable) add(p *sent) {
 	}
 	if p.payload > 0 {
 		one.data += uint64(p.segs)
-		if size := p.perPacket(); one.smallest == 0 || size < one.smallest {
-			one.smallest = size
-		}
+		one.smallest = one.sizes.add(p)
 	}
 }
 
@@ -89,6 +126,7 @@ const (
 	bySize                   // packets are larger than a link takes
 	bySocket                 // the receiver has no room
 	byAge                    // TCP refuses what later packets have overtaken
+	byEnd                    // the receiver's socket was gone, or had been reset
 )
 
 // ruleReasons are the kernel's reasons of packets that somebody has refused on purpose.
@@ -100,6 +138,14 @@ var socketReasons = []string{"SOCKET_RCVBUFF", "SOCKET_BACKLOG", "PROTO_MEM", "T
 // ageReasons are those of packets with an old time stamp: others, which were sent later, came first.
 var ageReasons = []string{"TCP_RFC7323_PAWS", "TCP_RFC7323_PAWS_ACK", "TCP_RFC7323_TSECR"}
 
+// endReasons are those of packets for a connection that is over.
+var endReasons = []string{"TCP_FLAGS", "NO_SOCKET", "TCP_CLOSE", "TCP_RESET", "TCP_ABORT_ON_DATA", "TCP_ABORT_ON_CLOSE", "TCP_ABORT_ON_LINGER"}
+
+// isOver reports whether a packet came for a connection that was over.
+func (p *sent) isOver() bool {
+	return p.fate == dropped && p.payload > 0 && slices.Contains(endReasons, p.loss.Reason)
+}
+
 // kind says what the losses at a place mean.
 func (p *lossPlace) kind() lossKind {
 	switch {
@@ -109,6 +155,8 @@ func (p *lossPlace) kind() lossKind {
 		return bySize
 	case slices.Contains(ageReasons, p.reason):
 		return byAge
+	case p.afterDelivery && p.data > 0 && slices.Contains(endReasons, p.reason):
+		return byEnd
 	case slices.Contains(socketReasons, p.reason):
 		return bySocket
 	case p.at == record.AtQueue && p.function != netemLoss:

@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"cmp"
 	"container/heap"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -50,6 +51,15 @@ type sent struct {
 	again      bool // its bytes were sent again
 	overtaken  bool // something that was sent later came first
 	from       string
+
+	pending bool   // it has not ended: lost is what it is taken for
+	outside bool   // it came from nodes that are not attached
+	leftBy  string // NODE/PORT by which it left the attached nodes; "": it did not
+	joined  int    // packets of it that have come back to attached nodes
+	noted   bool   // that its source sends it
+	ipv4    bool
+	ipID    int
+	route   *route
 }
 
 // partTime is the time that a packet spent in one part of its way.
@@ -64,9 +74,12 @@ const longest = int64(1e14)
 // newSent is what is kept of a record. It keeps nothing of the record itself.
 func newSent(r *record.Record, dir direction) *sent {
 	p := &sent{id: r.ID, dir: dir, at: r.TNs, arrival: -1, ack: -1, segs: max(r.Segs, 1), size: r.Len,
-		ce: r.ECN == 3 || r.ECNSent != nil && *r.ECNSent == 3}
-	if len(r.Hops) > 0 {
-		p.from = r.Hops[0].Node
+		ce: r.ECN == 3 || r.ECNSent != nil && *r.ECNSent == 3, ipv4: r.IPVersion == 4, ipID: r.IPID}
+	if n := len(r.Hops); n > 0 {
+		p.from, p.outside = r.Hops[0].Node, r.Hops[0].InPort != ""
+		if last := &r.Hops[n-1]; r.State == record.Left {
+			p.leftBy = place(last.Node, cmp.Or(last.Port, last.InPort))
+		}
 	}
 	switch r.State {
 	case record.Delivered, record.Left:

@@ -10,8 +10,10 @@ import (
 // Kind is what a part of a round trip is.
 type Kind string
 
-// The kinds of parts. End is the time that the receiver took, from data that came to the acknowledgement that left.
+// The kinds of parts. End is the time that the receiver took, from data that came to the acknowledgement that left. Gap
+// is what lies between two attached nodes and is not attached.
 const (
+	Gap   Kind = "gap"
 	Link  Kind = "link"
 	Queue Kind = "queue"
 	Node  Kind = "node"

@@ -131,6 +131,7 @@ func (h *half) whySpurious(r *resend, p, o *sent) {
 		return
 	case o.arrival > p.at:
 		r.why = WasSlow
+		h.wasSlow(o.at, o.arrival, r.part)
 		return
 	}
 	ack := h.acks.first(o.arrival, o.end)
@@ -154,8 +155,20 @@ func (h *half) whySpurious(r *resend, p, o *sent) {
 				r.part = t
 			}
 		}
+		h.wasSlow(o.at, ack.arrival, r.part)
 	default:
 		r.why, r.ack = TooLate, ack.id
+	}
+}
+
+// wasSlow notes for how long data, or its acknowledgement, was under way that was sent again meanwhile.
+func (h *half) wasSlow(from, to int64, in partTime) {
+	if from = max(from, h.slowUntil); to > from && to-from < longest {
+		h.slow += to - from
+		h.slowUntil = to
+	}
+	if in.ns > h.slowIn.ns {
+		h.slowIn = in
 	}
 }
 

@@ -2,7 +2,11 @@
 
 package explain
 
-import "github.com/vnetradar/radar/pkg/record"
+import (
+	"cmp"
+
+	"github.com/vnetradar/radar/pkg/record"
+)
 
 // decision finds the cause. Its rules are in docs/design/0039-explain.md.
 type decision struct {
@@ -23,11 +27,14 @@ const (
 	mostOfRTT   = 0.5
 	shortRTT    = 1e6 // ns: nobody calls that long
 	fewRecovery = 0.3
+	fewPartly   = 3   // packets that a rule dropped, where it let others pass
+	fastBps     = 1e9 // nobody calls that slow
+	shortFlow   = 2e6 // ns: nor a flow that is over in that time
 )
 
 // decide sets the cause.
 func (d *decision) decide() {
-	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byAckLosses, d.byEnds, d.byLosses, d.byQueue, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay} {
+	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byAckLosses, d.byEnds, d.byLosses, d.byQueue, d.bySpikes, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay, d.byReset} {
 		if rule() {
 			return
 		}
@@ -56,7 +63,7 @@ func (d *decision) notBegun() bool {
 	case d.c.lostSyn != nil || d.c.lostSynAck != nil:
 		return d.lostAtBeginning()
 	case d.c.syns > 0 && !d.c.established:
-		d.Cause, d.Place = Unanswered, d.Receiver
+		d.Cause, d.Place = Unanswered, d.receiver()
 	case d.c.established:
 		d.Cause, d.Wait = BySender, Gaps
 	default:
@@ -91,15 +98,21 @@ func (d *decision) refusedLater() bool {
 
 // slowSetup: most of the time went by until the connection was there.
 func (d *decision) slowSetup() bool {
-	if d.c.syns < 2 || d.SetupNs < d.h.last-d.h.first || d.SetupNs < 5e8 {
+	if d.c.syns < 2 || d.SetupNs < d.h.last-d.h.begun || d.SetupNs < 5e8 {
 		return false
 	}
 	if d.c.lostSyn != nil || d.c.lostSynAck != nil {
 		return d.lostAtBeginning()
 	}
-	d.Cause, d.Place = Unanswered, d.Receiver
+	d.Cause, d.Place = Unanswered, d.receiver()
 	return true
 }
+
+// receiver names the end that data goes to: its node, or, if that is not attached, its address.
+func (d *decision) receiver() string { return cmp.Or(d.Receiver, d.Dst) }
+
+// sender names the end that data comes from.
+func (d *decision) sender() string { return cmp.Or(d.Sender, d.Src) }
 
 // byMTU: packets above some size are lost, and the sender goes on to send them.
 func (d *decision) byMTU() bool {
@@ -135,7 +148,7 @@ func (d *decision) blame(l *LossRow) {
 		if d.AckWay {
 			passed = d.h.acked
 		}
-		d.Partly = passed > l.of.first
+		d.Partly = passed > l.of.first && l.of.packets-l.of.syns >= fewPartly
 	case byQueue:
 		d.Cause = ByQueue
 		d.Queue = d.queue(l.Way, l.Name())
@@ -196,12 +209,15 @@ func (d *decision) byEnds() bool {
 	case receiver >= network && receiver >= t.Sender:
 		d.byReceiver()
 	case t.Sender > network && t.Sender > receiver:
-		d.Cause, d.Place, d.Wait = BySender, d.Sender, Gaps
+		if d.byReset() {
+			return true
+		}
+		d.Cause, d.Place, d.Wait = BySender, d.sender(), Gaps
 		if d.h.window.spent()[short] > d.h.window.spent()[idle] {
 			d.Wait = ShortData
 		}
 		if d.PeerNs*2 > t.Sender {
-			d.Wait, d.Place = ForPeer, d.Receiver
+			d.Wait, d.Place = ForPeer, d.receiver()
 		}
 	default:
 		return false
@@ -213,16 +229,86 @@ func (d *decision) byEnds() bool {
 // large, or stays open.
 func (d *decision) byReceiver() {
 	t := &d.spent
-	d.Cause, d.Place = ByWindow, d.Receiver
+	d.Cause, d.Place = ByWindow, d.receiver()
 	if d.h.shut*2 > t.Closed+t.Window { // else it opens at once: the buffer holds no more
 		d.Cause, d.Wait = ByReceiver, WindowClosed
 	}
 }
 
-// tooOld is how many packets with data were refused since others had overtaken them.
-func (d *decision) tooOld() (packets uint64) {
+// byReset: an end, or a node, has ended the transfer before it was over.
+func (d *decision) byReset() bool {
+	r := d.Reset
+	if r == nil || !r.Broke {
+		return false
+	}
+	d.Cause, d.Place = ByReset, cmp.Or(r.Node, d.receiver())
+	return true
+}
+
+// bySpikes: data, or its acknowledgements, was under way for so long that it was sent again, for much of the time.
+func (d *decision) bySpikes() bool {
+	in := d.h.slowIn.part
+	if in == nil || float64(d.h.slow) < fewRecovery*float64(d.spent.all()) {
+		return false
+	}
+	q, _ := in.times.Quantiles()
+	q.MaxNs = max(q.MaxNs, d.h.slowIn.ns) // times of data that was sent twice are in no distribution
+	d.Part = &PartRow{Way: way(in.dir, d.h.dir), Kind: in.kind, Name: in.name, Times: q}
+	d.Cause, d.Place, d.AckWay = ByDelay, in.name, in.dir != d.h.dir
+	return true
+}
+
+// notSlow takes back a cause of a flow that was not slow, if that is one of its ends: something always has to be the
+// slowest. What the network did to its packets stays.
+func (d *decision) notSlow() {
+	held := d.Cause
+	switch held {
+	case BySender:
+	case ByWindow:
+		if d.Mean >= shortRTT {
+			return
+		}
+	case ByReceiver:
+		if d.Wait != WindowClosed {
+			return
+		}
+	default:
+		return
+	}
+	short := d.Proto == "tcp" && d.Packets > 0 && d.h.last-d.h.begun < shortFlow && d.h.una >= d.h.nxt
+	if d.ThroughputBps < fastBps && !short {
+		return
+	}
+	d.Cause, d.Held = Nothing, held
+	d.byReset()
+}
+
+// dependsOn finds out of what is missing the cause depends on. What packets were seen to meet stays so, whatever is missing.
+func (d *decision) dependsOn() {
+	for _, l := range d.Lacks {
+		depends := false
+		switch l {
+		case NoTCPFields, OneDirection, Overwritten, Incomplete, TooMany, Strange, Outside:
+			depends = d.Loss == nil && d.Queue == nil && d.Cause != Refused
+		case NoBeginning:
+			depends = d.Cause == Nothing || d.Cause == Unanswered
+		case ScaleUnknown:
+			depends = d.Cause == ByWindow || d.Held == ByWindow
+		case Between:
+			depends = d.Loss == nil && d.Queue == nil && d.Cause != Refused || d.Cause == ByLoss && d.Loss.of.reason == record.NotSeen
+		case Pending:
+			depends = d.Loss == nil || d.Loss.Pending > 0
+		}
+		if depends {
+			d.DependsOn = append(d.DependsOn, l)
+		}
+	}
+}
+
+// refused is how many packets with data the receiver has refused for what is no loss on their way.
+func (d *decision) refused(kind lossKind) (packets uint64) {
 	for i := range d.Losses {
-		if l := &d.Losses[i]; l.Way == "data" && l.of.kind() == byAge {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.kind() == kind {
 			packets += l.of.data
 		}
 	}
@@ -232,7 +318,7 @@ func (d *decision) tooOld() (packets uint64) {
 // mostLost is the place where most data was lost; nil: none was.
 func (d *decision) mostLost() (most *LossRow) {
 	for i := range d.Losses {
-		if l := &d.Losses[i]; l.Way == "data" && l.of.data > 0 && l.of.kind() != byAge && (most == nil || l.of.data > most.of.data) {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.data > 0 && l.of.kind() != byAge && l.of.kind() != byEnd && (most == nil || l.of.data > most.of.data) {
 			most = l
 		}
 	}
@@ -245,13 +331,13 @@ func (d *decision) byLosses() bool {
 	if l == nil {
 		return false
 	}
-	n := d.Lost + d.Dropped - d.tooOld()
+	n := d.Lost + d.Dropped - d.refused(byAge) - d.refused(byEnd)
 	all := ratio(n, d.Packets)
 	stuck := d.h.stuck() || float64(d.spent.Recovery) > fewRecovery*float64(d.spent.all())
 	if all < fewLost && !stuck || n < 2 && !stuck {
 		return false
 	}
-	if !stuck && d.ResentWhy[Overtaken]+d.tooOld() > n && d.byOrder() {
+	if !stuck && d.ResentWhy[Overtaken]+d.refused(byAge) > n && d.byOrder() {
 		return true
 	}
 	if q := d.busiest("data"); q != nil && q.Busy >= isBusy && l.of.kind() == onWay && l.Ratio < muchLost {
@@ -311,15 +397,34 @@ func (d *decision) share(kind Kind, way, name string) float64 {
 
 // byOrder: packets overtake each other, and are sent again for that.
 func (d *decision) byOrder() bool {
-	late, again := ratio(d.Reordered, d.Packets), d.ResentWhy[Overtaken]+d.tooOld()
+	late, again := ratio(d.Reordered, d.Packets), d.ResentWhy[Overtaken]+d.refused(byAge)
 	if late < fewLate || again == 0 && late < 5*fewLate {
 		return false
 	}
 	d.Cause = ByReordering
+	if d.byFork() {
+		return true
+	}
 	d.Part = d.unsteady()
 	if d.Part != nil {
 		d.Place = d.Part.Name
 	}
+	return true
+}
+
+// byFork: most of the packets that were overtaken went another way than those that overtook them.
+func (d *decision) byFork() bool {
+	var most, all uint64
+	at := ""
+	for node, n := range d.h.forks {
+		if all += n; n > most || n == most && node < at {
+			most, at = n, node
+		}
+	}
+	if 2*all < d.Reordered || at == "" {
+		return false
+	}
+	d.Place, d.Forks = at, true
 	return true
 }
 
@@ -353,11 +458,26 @@ func (d *decision) byLateAcks() bool {
 	if d.Mean < shortRTT {
 		return false
 	}
-	if share := d.share(End, "end", d.Receiver); share < mostOfRTT {
+	end := d.end()
+	if end == nil || end.Share < mostOfRTT {
 		return false
+	}
+	if d.Receiver == "" { // the network beyond the attached nodes, or the receiver: not known
+		d.Cause, d.Place, d.Part = ByDelay, end.Name, end
+		return true
 	}
 	d.Cause, d.Place, d.Wait = ByReceiver, d.Receiver, LateAcks
 	return true
+}
+
+// end is the part of the round trip at its far end; nil: there is none.
+func (d *decision) end() *PartRow {
+	for i := range d.Parts {
+		if d.Parts[i].Kind == End {
+			return &d.Parts[i]
+		}
+	}
+	return nil
 }
 
 // byDelay: the way itself takes the time.

@@ -103,6 +103,11 @@ func (w *window) spent() *[states]int64 {
 	return &w.times[w.shift()]
 }
 
+// isFull reports whether the window has no room for another packet.
+func (w *window) isFull(h *half) bool {
+	return w.known && !w.syn && w.ack+w.raw<<w.shift()-h.nxt < int64(max(h.mss, 1))
+}
+
 // tick adds the time until now to the state that the sender was in.
 func (h *half) tick(now int64) {
 	w := &h.window

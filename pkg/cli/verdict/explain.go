@@ -231,6 +231,10 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	found.within(chosen, all)
 	a := explain.New(list[0].Flow)
 	a.Configured = configured(src)
+	a.LeftOver = src.LeftOver()
+	if src.Recorded() == nil {
+		a.Now = time.Now().UnixNano()
+	}
 	notes, err = src.Records(ctx, all, func(r *record.Record) error {
 		a.Add(r)
 		return nil
