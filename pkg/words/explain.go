@@ -15,6 +15,7 @@ import (
 // Explained is why a flow was slow, in one sentence. What the answer lacks and depends on stands first.
 func Explained(a *explain.Answer) string {
 	text := causeText(a)
+	text += exceededText(a)
 	if r := a.Reset; a.Cause != explain.ByReset && r != nil && r.Broke {
 		text += fmt.Sprintf("; then %s reset the connection (RST)%s", orEnd(r.Node, a.Dst), unackedText(r))
 	}
@@ -26,6 +27,38 @@ func Explained(a *explain.Answer) string {
 		lacks = append(lacks, dependTexts[l])
 	}
 	return fmt.Sprintf("as far as is known (%s): %s", strings.Join(lacks, "; "), text)
+}
+
+// exceededText says of queues that let more through than they declare.
+func exceededText(a *explain.Answer) (text string) {
+	for i := range a.Queues {
+		q := &a.Queues[i]
+		switch {
+		case !q.Exceeded:
+		case q.BurstBytes > 0 && a.Bytes <= q.BurstBytes:
+			text += fmt.Sprintf("; %s did not hold it to its rate of %s: its burst of %s was not used up by %s", q.Name, Rate(q.ConfiguredBps), Bytes(float64(q.BurstBytes)), Bytes(float64(a.Bytes)))
+		case q.BurstBytes > 0:
+			text += fmt.Sprintf("; %s did not hold it to its rate of %s: a burst of %s passed at once", q.Name, Rate(q.ConfiguredBps), Bytes(float64(q.BurstBytes)))
+		default:
+			text += fmt.Sprintf("; %s did not hold it to its rate of %s", q.Name, Rate(q.ConfiguredBps))
+		}
+	}
+	return text
+}
+
+// limitText is what a queue holds, where it has dropped packets.
+func limitText(q *explain.QueueRow) string {
+	kind := q.Holds
+	if kind == "" {
+		kind = q.Qdisc
+	}
+	switch {
+	case q.LimitPackets > 0:
+		return fmt.Sprintf(" (its %s holds %s)", kind, Plural(int(q.LimitPackets), "packet"))
+	case q.LimitBytes > 0:
+		return fmt.Sprintf(" (its %s holds %s)", kind, Bytes(float64(q.LimitBytes)))
+	}
+	return ""
 }
 
 var dependTexts = map[explain.Lack]string{
@@ -150,7 +183,7 @@ func queueText(a *explain.Answer) string {
 		of = a.AckPackets
 	}
 	if q.Lost > 0 {
-		text += joined(q.Waited > 0) + fmt.Sprintf(" dropped %s", percent(float64(q.Lost), float64(of)))
+		text += joined(q.Waited > 0) + fmt.Sprintf(" dropped %s", percent(float64(q.Lost), float64(of))) + limitText(q)
 	}
 	if a.Cause == explain.ByECN {
 		text += fmt.Sprintf(", and %s were marked (ECN) to signal congestion", percent(float64(a.Marked), float64(a.Packets)))

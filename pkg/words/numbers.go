@@ -43,6 +43,18 @@ func Rate(bps uint64) string {
 	return Number(v, unit != "") + unit + "bit/s"
 }
 
+// Bytes renders bytes as tc writes them: 812B, 12.3KiB (powers of 1024).
+func Bytes(v float64) string {
+	unit := "B"
+	for _, next := range []string{"KiB", "MiB", "GiB"} {
+		if v < 1023.5 {
+			break
+		}
+		v, unit = v/1024, next
+	}
+	return Number(v, unit != "B") + unit
+}
+
 // Number keeps three significant digits of v below 1000, fewer decimals the
 // larger v; whole numbers have none.
 func Number(v float64, fraction bool) string { return string(appendNumber(nil, v, fraction)) }

@@ -188,6 +188,12 @@ type QueueRow struct {
 	RateBps       uint64              `json:"rate_bps,omitempty"`
 	Lost          uint64              `json:"lost"`
 	ConfiguredBps uint64              `json:"configured_bps,omitempty"`
+	BurstBytes    uint64              `json:"burst_bytes,omitempty"`
+	Holds         string              `json:"holds,omitempty"` // the kind of the queue that has the limit
+	LimitPackets  uint64              `json:"limit_packets,omitempty"`
+	LimitBytes    uint64              `json:"limit_bytes,omitempty"`
+	MostPackets   int                 `json:"most_packets,omitempty"` // records of the flow that were in it at once
+	Exceeded      bool                `json:"exceeded,omitempty"`     // the flow was faster than what is configured
 	limits        bool
 }
 

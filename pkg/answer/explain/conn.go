@@ -67,9 +67,8 @@ type Analyzer struct {
 	order   uint64
 	cut     bool // more was under way than there is room for
 
-	// Configured says what is configured now at the queue of NODE/PORT: the kind of its queueing discipline, and how many
-	// bits a second that lets out. "" and 0: not known.
-	Configured func(port string) (kind string, bps uint64)
+	// Configured says what is configured now at the queue of NODE/PORT. Its Kind is "" if that is not known.
+	Configured func(port string) Configured
 
 	// Now is up to when the records tell, Unix ns. A packet that has not ended by then though others take much less is
 	// taken for lost. 0: not known.

@@ -24,13 +24,8 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	if c.halves[back].payload > c.halves[forth].payload {
 		dir = back
 	}
-	for _, q := range c.queues {
-		if a.Configured == nil {
-			break
-		}
-		if kind, bps := a.Configured(q.name); kind != "" {
-			q.kind, q.bps = kind, bps
-		}
+	if a.Configured != nil {
+		c.configured(dir, a.Configured)
 	}
 	for i := range c.halves {
 		c.halves[i].endClosing()
@@ -49,6 +44,23 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	d.notSlow()
 	d.dependsOn()
 	return ans, true
+}
+
+// configured asks what queues declare. A port that declares a rate is one of the flow's queues though nothing has waited.
+func (c *conn) configured(dir direction, ask func(string) Configured) {
+	for key, p := range c.parts.all {
+		if p.dir != dir || p.kind != Link || c.queues[queueKey{dir, key.a}] != nil {
+			continue
+		}
+		if now := ask(key.a); now.RateBps > 0 {
+			c.queues.get(dir, key.a)
+		}
+	}
+	for _, q := range c.queues {
+		if now := ask(q.name); now.Kind != "" {
+			q.kind, q.now = now.Kind, now
+		}
+	}
 }
 
 // answer is all but the verdict.
@@ -206,8 +218,11 @@ func (ans *Answer) addQueues(c *conn, dir direction, h *half) {
 	active := float64(max(1, h.last-h.begun))
 	for _, q := range c.queues {
 		times, _ := q.waits.Quantiles()
-		ans.Queues = append(ans.Queues, QueueRow{Way: way(q.dir, dir), Name: q.name, Qdisc: q.kind, ConfiguredBps: q.bps, Times: times, Waited: q.waited,
-			Busy: min(1, float64(q.busy)/active), RateBps: q.rate(), Lost: q.lost, limits: q.limits()})
+		row := QueueRow{Way: way(q.dir, dir), Name: q.name, Qdisc: q.kind, ConfiguredBps: q.now.RateBps, Times: times, Waited: q.waited,
+			Busy: min(1, float64(q.busy)/active), RateBps: q.rate(), Lost: q.lost, BurstBytes: q.now.BurstBytes, Holds: q.now.Holds,
+			LimitPackets: q.now.LimitPackets, LimitBytes: q.now.LimitBytes, MostPackets: q.most, limits: q.limits()}
+		row.Exceeded = q.dir == dir && float64(ans.ThroughputBps) > 1.25*float64(q.now.RateBps) && q.now.RateBps > 0
+		ans.Queues = append(ans.Queues, row)
 	}
 	slices.SortFunc(ans.Queues, func(x, y QueueRow) int {
 		return cmp.Or(cmp.Compare(y.Way, x.Way), cmp.Compare(y.Busy, x.Busy), cmp.Compare(y.Lost, x.Lost), cmp.Compare(x.Name, y.Name))

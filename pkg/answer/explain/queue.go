@@ -17,7 +17,8 @@ type queue struct {
 	waited uint64
 	lost   uint64 // packets
 	kind   string // of the queueing discipline, as losses tell, or as it is now; "": not known
-	bps    uint64 // as it is configured now
+	now    Configured
+	most   int // packets of the flow that were in it at once
 
 	lastIn, lastOut int64 // of the packet before
 	busyUntil       int64
@@ -30,6 +31,16 @@ type queue struct {
 	inside  []leaving // what lay in it when the last packet came, oldest first
 	content int64     // bytes of those
 	load    relation  // of what lay in it when a packet came, and how long that one waited
+}
+
+// Configured is what a port's queueing discipline declares.
+type Configured struct {
+	Kind         string // of the root discipline; "": not known
+	RateBps      uint64
+	BurstBytes   uint64 // that pass at once, whatever the rate is
+	Holds        string // the kind of the queue in which packets wait
+	LimitPackets uint64 // that it holds at most; 0: not known, or it counts bytes
+	LimitBytes   uint64
 }
 
 // leaving is when a packet left a queue.
@@ -79,6 +90,7 @@ func (q *queue) weigh(in, out int64, bytes int) {
 	if out > in && len(q.inside) < maxInside {
 		q.inside = append(q.inside, leaving{out, bytes})
 		q.content += int64(bytes)
+		q.most = max(q.most, len(q.inside))
 	}
 }
 

@@ -31,6 +31,13 @@ type Port struct {
 
 	Netem *Netem
 	Rate  float64 // bits a second, of tbf or htb; 0: none
+	Burst float64 // bytes that pass at once; 0: none is declared
+	Root  string  // kind of the root discipline
+
+	// Of the queue in which packets wait, if there is one: its kind, and what it holds at most.
+	Holds        string
+	LimitPackets uint32
+	LimitBytes   uint32
 }
 
 // Netem is what an emulator declares. Shares are of packets.
@@ -61,7 +68,37 @@ func Declared(d *domain.Domain) (ports []Port, failed []error) {
 	return ports, failed
 }
 
+// declaredBy are those ports of a node that declare what is judged.
 func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
+	all, err := portsOf(d, node)
+	for _, p := range all {
+		if p.Netem != nil || p.Rate > 0 || p.Shares != "" {
+			list = append(list, p)
+		}
+	}
+	return list, err
+}
+
+// OfNode is what the ports of a node declare now, by their names; nil: it is not there, or cannot be entered.
+func OfNode(d *domain.Domain, name string) map[string]Port {
+	for i := range d.Nodes {
+		if n := &d.Nodes[i]; n.Name == name && !n.Removed {
+			list, err := portsOf(d, n)
+			if err != nil {
+				return nil
+			}
+			ports := make(map[string]Port)
+			for _, p := range list {
+				ports[p.Port] = p
+			}
+			return ports
+		}
+	}
+	return nil
+}
+
+// portsOf are the ports of a node that have a discipline.
+func portsOf(d *domain.Domain, node *domain.Node) (list []Port, err error) {
 	ns, err := host.SameNetns(node.Path, node.Inum)
 	if err != nil {
 		return nil, err
@@ -84,7 +121,7 @@ func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
 			if err := one.read(qdiscs, p.Ifindex); err != nil {
 				return err
 			}
-			if one.Netem != nil || one.Rate > 0 || one.Shares != "" {
+			if one.Root != "" {
 				list = append(list, one)
 			}
 		}
@@ -96,9 +133,17 @@ func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
 // read takes what the disciplines of an interface declare.
 func (p *Port) read(qdiscs []qdisc, ifindex int) error {
 	var kinds []string
-	emulators, classes := 0, 0
+	emulators, classes, fifos := 0, 0, 0
 	for _, q := range qdiscs {
 		if q.ifindex != ifindex {
+			continue
+		}
+		if q.parent == netlink.HANDLE_ROOT {
+			p.Root = q.kind
+		}
+		if q.isFifo() {
+			fifos++
+			p.Holds, p.LimitPackets, p.LimitBytes = q.limits()
 			continue
 		}
 		switch q.kind {
@@ -106,19 +151,26 @@ func (p *Port) read(qdiscs []qdisc, ifindex int) error {
 			p.Netem = parseNetem(q.options)
 			emulators++
 		case "tbf":
-			p.Rate = parseTBF(q.options)
+			t := parseTBF(q.options)
+			p.Rate, p.Burst = t.rate, t.burst
+			if fifos == 0 {
+				p.Holds, p.LimitBytes = q.kind, t.limit
+			}
 		case "htb":
-			rate, n, err := htbRate(ifindex)
+			rate, burst, n, err := htbRate(ifindex)
 			if err != nil {
 				return fmt.Errorf("list classes: %w", err)
 			}
-			p.Rate, classes = rate, n
+			p.Rate, p.Burst, classes = rate, burst, n
 		default:
 			continue
 		}
 		kinds = append(kinds, q.kind)
 	}
 	p.Kinds = strings.Join(kinds, ", ")
+	if fifos > 1 { // which of them a packet was in is not known
+		p.Holds, p.LimitPackets, p.LimitBytes = "", 0, 0
+	}
 	switch {
 	case emulators > 1:
 		p.Netem, p.Shares = nil, fmt.Sprintf("%d emulators (netem), and which packet met which is not known", emulators)
@@ -130,16 +182,22 @@ func (p *Port) read(qdiscs []qdisc, ifindex int) error {
 	return nil
 }
 
-// htbRate is what all classes of an interface together may send, and how many classes have none below.
-func htbRate(ifindex int) (rate float64, leaves int, err error) {
+// htbRate is what all classes of an interface together may send, and how many classes have none below. burst is what the
+// only class of all packets sends at once.
+func htbRate(ifindex int) (rate, burst float64, leaves int, err error) {
 	list, err := host.RetryDump(func() ([]netlink.Class, error) {
 		return netlink.ClassList(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}, 0)
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	rate, leaves = htbRateOf(list)
-	return rate, leaves, nil
+	for _, c := range list {
+		if class, is := c.(*netlink.HtbClass); is && leaves == 1 && float64(class.Ceil)*8 == rate {
+			burst = float64(class.Ceil) * float64(class.Cbuffer) * tick / 1e9
+		}
+	}
+	return rate, burst, leaves, nil
 }
 
 // htbRateOf is htbRate of classes: the least ceiling of those that all packets pass, if each leaf may send as much
@@ -182,6 +240,7 @@ func htbRateOf(list []netlink.Class) (rate float64, leaves int) {
 // qdisc is one discipline, with its options as the kernel writes them.
 type qdisc struct {
 	ifindex int
+	parent  uint32
 	kind    string
 	options []byte
 }
@@ -197,7 +256,7 @@ func dumpQdiscs() (list []qdisc, err error) {
 		if err != nil {
 			return nil, err
 		}
-		q := qdisc{ifindex: int(msg.Ifindex)}
+		q := qdisc{ifindex: int(msg.Ifindex), parent: msg.Parent}
 		for _, a := range attrs {
 			switch a.Attr.Type {
 			case nl.TCA_KIND:
@@ -314,21 +373,44 @@ const (
 	tbfRate64 = 4
 )
 
-// parseTBF is the rate, bits a second. The fixed part is in bytes a second, behind two words of the rate's form.
-func parseTBF(b []byte) (rate float64) {
+// tbf is what a token bucket declares.
+type tbf struct {
+	rate, burst float64 // bits a second, bytes
+	limit       uint32  // bytes that may wait
+}
+
+// parseTBF reads tbf's options. The fixed part has two rates of three words each, whose last is in bytes a second, then the
+// limit, and how long the bucket takes to be filled.
+func parseTBF(b []byte) (t tbf) {
 	attrs, err := nl.ParseRouteAttr(b)
 	if err != nil {
-		return 0
+		return t
 	}
+	var ticks float64
 	for _, a := range attrs {
 		switch a.Attr.Type & nested {
 		case tbfParms:
-			rate = max(rate, float64(word(a.Value, 2))*8)
+			t.rate = max(t.rate, float64(word(a.Value, 2))*8)
+			t.limit, ticks = word(a.Value, 6), float64(word(a.Value, 7))
 		case tbfRate64:
 			if len(a.Value) >= 8 {
-				rate = float64(binary.NativeEndian.Uint64(a.Value)) * 8
+				t.rate = float64(binary.NativeEndian.Uint64(a.Value)) * 8
 			}
 		}
 	}
-	return rate
+	t.burst = t.rate / 8 * ticks * tick / 1e9
+	return t
+}
+
+// isFifo reports whether the discipline is a plain queue with a limit.
+func (q *qdisc) isFifo() bool {
+	return q.kind == "pfifo" || q.kind == "bfifo" || q.kind == "pfifo_head_drop"
+}
+
+// limits is what a plain queue holds. Its options are that number alone.
+func (q *qdisc) limits() (kind string, packets, bytes uint32) {
+	if q.kind == "bfifo" {
+		return q.kind, 0, word(q.options, 0)
+	}
+	return q.kind, word(q.options, 0), 0
 }

@@ -220,10 +220,51 @@ func (j *judge) rate(declared, delay float64) {
 	if sumGaps > 0 {
 		measured = sumBits / sumGaps * 1e9
 	}
+	if len(bits) < leastRate && j.over(declared) {
+		return
+	}
 	j.add(Rate, declared, measured, len(bits), leastRate, 0, func() stats.Interval {
 		i := stats.BootstrapRatio(bits, gaps, j.o.Confidence, rounds, j.rng)
 		return stats.Interval{Low: i.Low * 1e9, High: i.High * 1e9}
 	})
+}
+
+// over makes a row of a rate that was not met, since hardly any packet waited, though more passed than it allows: its burst
+// was not used up, or packets went another way. False: no more passed.
+func (j *judge) over(declared float64) bool {
+	list := j.of.list // as they came: behind has sorted them
+	if len(list) < 2 {
+		return false
+	}
+	level, most, all := 0.0, 0.0, 0.0
+	for i := range list {
+		if i > 0 {
+			level = max(0, level-declared*float64(list[i].enqueued-list[i-1].enqueued)/1e9)
+		}
+		level += float64(list[i].bits)
+		most, all = max(most, level), all+float64(list[i].bits)
+	}
+	took := float64(list[len(list)-1].left() - list[0].enqueued)
+	if took <= 0 {
+		return false
+	}
+	measured := all / took * 1e9
+	if measured <= declared*(1+j.o.Part) {
+		return false
+	}
+	row := Row{Port: j.port.Name, Qdisc: j.port.Kinds, Property: Rate, Unit: Rate.Unit(), Declared: declared, Packets: len(list),
+		Judged: j.of.judged(), Verdict: Untrue, Measured: &measured, Bounds: &stats.Interval{Low: measured, High: measured}}
+	passed := fmt.Sprintf("%s passed, and hardly any of %d packets waited", words.Bytes(all/8), len(list))
+	switch burst := j.port.Burst * 8; {
+	case most <= burst:
+		row.Causes = []string{fmt.Sprintf("a burst of %s, which was not used up: %s", words.Bytes(j.port.Burst), passed)}
+	case burst > 0:
+		row.Causes = []string{fmt.Sprintf("more passed than the rate and its burst of %s allow: %s. Look for other disciplines and ways out", words.Bytes(j.port.Burst), passed)}
+	default:
+		row.Causes = []string{passed + ": look at the burst, and at other disciplines of the port"}
+	}
+	j.rows = append(j.rows, row)
+	return true
 }
 
 // add makes a row: true if the bounds lie within what counts as true, untrue if they lie outside.

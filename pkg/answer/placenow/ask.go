@@ -35,17 +35,3 @@ func InterfacesOf(d *domain.Domain, node uint16) map[int]topo.Interface {
 	}
 	return interfaces
 }
-
-// QdiscsOf are the root queueing disciplines of a node's ports now; nil: it is not there, or cannot be entered.
-func QdiscsOf(d *domain.Domain, node string) map[string]topo.Qdisc {
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Name == node && !n.Removed {
-			list, err := topo.SpecOf(*n).Qdiscs()
-			if err != nil {
-				return nil
-			}
-			return list
-		}
-	}
-	return nil
-}

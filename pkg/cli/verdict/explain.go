@@ -14,11 +14,11 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/explain"
+	"github.com/vnetradar/radar/pkg/answer/fidelity"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -258,15 +258,25 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	return nil
 }
 
-// configured tells what is configured now at ports. It asks each node once.
-func configured(src *answer.Sources) func(port string) (kind string, bps uint64) {
-	nodes := make(map[string]map[string]topo.Qdisc)
-	return func(name string) (string, uint64) {
+// configured tells what is configured now at ports, nil: nobody can say. It asks each node once. Packets were measured
+// before: it need not have been so then.
+func configured(src *answer.Sources) func(port string) explain.Configured {
+	d := src.Domain()
+	if d == nil || src.Recorded() != nil {
+		return nil
+	}
+	nodes := make(map[string]map[string]fidelity.Port)
+	return func(name string) explain.Configured {
 		node, port, _ := strings.Cut(name, "/")
 		if _, known := nodes[node]; !known {
-			nodes[node] = src.QueueNow(node)
+			nodes[node] = fidelity.OfNode(d, node)
 		}
 		now := nodes[node][port]
-		return now.Kind, now.RateBps
+		rate := now.Rate
+		if now.Netem != nil && rate == 0 {
+			rate = now.Netem.Rate
+		}
+		return explain.Configured{Kind: now.Root, RateBps: uint64(rate), BurstBytes: uint64(now.Burst), Holds: now.Holds,
+			LimitPackets: uint64(now.LimitPackets), LimitBytes: uint64(now.LimitBytes)}
 	}
 }

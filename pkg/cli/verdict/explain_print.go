@@ -200,7 +200,7 @@ func printLeftOut(k *kit.Kit, a *explain.Answer) error {
 }
 
 func printQueues(k *kit.Kit, a *explain.Answer) error {
-	table := kit.NewTable(kit.Column{Title: "WAY"}, kit.Column{Title: "QUEUE"}, kit.Column{Title: "QDISC"}, kit.Column{Title: "CONFIGURED", Right: true},
+	table := kit.NewTable(kit.Column{Title: "WAY"}, kit.Column{Title: "QUEUE"}, kit.Column{Title: "QDISC"}, kit.Column{Title: "CONFIGURED", Right: true}, kit.Column{Title: "BURST", Right: true}, kit.Column{Title: "LIMIT", Right: true},
 		kit.Column{Title: "LET OUT", Right: true}, kit.Column{Title: "P50", Right: true}, kit.Column{Title: "P99", Right: true}, kit.Column{Title: "BUSY", Right: true}, kit.Column{Title: "LOST", Right: true})
 	rate := func(bps uint64) string {
 		if bps == 0 {
@@ -210,7 +210,22 @@ func printQueues(k *kit.Kit, a *explain.Answer) error {
 	}
 	for i := range a.Queues {
 		q := &a.Queues[i]
-		table.Add(wayText[q.Way], q.Name, q.Qdisc, rate(q.ConfiguredBps), rate(q.RateBps), words.Duration(float64(q.Times.P50Ns)), words.Duration(float64(q.Times.P99Ns)),
+		qdisc := q.Qdisc
+		if q.Holds != "" && q.Holds != qdisc {
+			qdisc += ", " + q.Holds
+		}
+		limit := ""
+		switch {
+		case q.LimitPackets > 0:
+			limit = words.Decimal(q.LimitPackets)
+		case q.LimitBytes > 0:
+			limit = words.Bytes(float64(q.LimitBytes))
+		}
+		burst := ""
+		if q.BurstBytes > 0 {
+			burst = words.Bytes(float64(q.BurstBytes))
+		}
+		table.Add(wayText[q.Way], q.Name, qdisc, rate(q.ConfiguredBps), burst, limit, rate(q.RateBps), words.Duration(float64(q.Times.P50Ns)), words.Duration(float64(q.Times.P99Ns)),
 			fmt.Sprintf("%.0f%%", 100*q.Busy), words.Decimal(q.Lost))
 	}
 	return section(k, table)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/radarbin"
 	"github.com/vnetradar/radar/pkg/answer/explain"
+	"github.com/vnetradar/radar/pkg/answer/fidelity"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 )
@@ -296,5 +297,32 @@ func TestSpikes(t *testing.T) {
 	h.want(t, a, explain.ByDelay, "r1")
 	if !strings.Contains(a.Summary, "at times") || !strings.Contains(a.Summary, "at most") {
 		t.Errorf("%s", a.Summary)
+	}
+}
+
+// TestQueueDeclares: what a queue declares of its burst and its limit is told, where that decides.
+func TestQueueDeclares(t *testing.T) {
+	h := newHeld(t, 1, 7001, nil, "--timeout", "1s", "--slots", "256K")
+	h.In("r1", "sh", "-ec", "tc qdisc add dev eth1 root tbf rate 10mbit burst 32mb limit 100kb")
+	h.server(t, "sink")
+	h.send(100000, 80, 0)
+	a := h.explained(t)
+	if a.Cause == explain.ByQueue || !strings.Contains(a.Summary, "r1/eth1 did not hold it to its rate of 10.0Mbit/s: its burst of 32.0MiB was not used up by ") {
+		t.Errorf("%s: %s", a.Cause, a.Summary)
+	}
+	row := fidelityOf(h.World, "tcp port 7001")[fidelity.Rate]
+	if row.Verdict != fidelity.Untrue || row.Measured == nil || *row.Measured < 12e6 || !strings.Contains(strings.Join(row.Causes, "; "), "a burst of 32.0MiB, which was not used up: 7.") {
+		t.Errorf("%+v", row)
+	}
+	h.In("r1", "sh", "-ec", `tc qdisc replace dev eth1 root handle 1: htb default 1
+tc class add dev eth1 parent 1: classid 1:1 htb rate 20mbit burst 4kb cburst 4kb
+tc qdisc add dev eth1 parent 1:1 handle 2: pfifo limit 5`)
+	h.port = 7002
+	h.server(t, "sink")
+	h.send(100000, 20, 0)
+	a = h.explained(t)
+	h.want(t, a, explain.ByQueue, "r1/eth1")
+	if q := a.Queues[0]; q.ConfiguredBps != 20e6 || q.LimitPackets != 5 || q.Holds != "pfifo" || !strings.Contains(a.Summary, "(its pfifo holds 5 packets)") {
+		t.Errorf("%+v: %s", q, a.Summary)
 	}
 }
