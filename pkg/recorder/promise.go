@@ -72,6 +72,10 @@ func (p *parser) promises(c *Condition) error {
 			errs = append(errs, a.ErrorAt(name, err.Error()))
 			continue
 		}
+		if a.Explains() {
+			errs = append(errs, a.ErrorAt(name, a.Check()+": a flight recorder cannot follow what holds flows: use radar assert"))
+			continue
+		}
 		of := &Condition{Text: c.Text, kind: promises, within: c.within}
 		c.promises = append(c.promises, promise{of, a, s})
 	}

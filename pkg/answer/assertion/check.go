@@ -56,6 +56,8 @@ func (r *reader) checkOne(a *Assertion, path string) {
 		r.errorf(at, field, "use at_least or at_most")
 	case a.Balance != nil:
 		r.checkBalance(a.Balance, field)
+	case len(a.Cause)+len(a.NeverCause) == 0 && a.Explains():
+		r.errorf(at, field, "it names no cause: it says nothing")
 	case len(a.Path)+len(a.Crosses)+len(a.NeverCrosses) == 0 && (a.Path != nil || a.Crosses != nil || a.NeverCrosses != nil):
 		r.errorf(at, field, "it names no node: it says nothing")
 	}
@@ -115,7 +117,7 @@ func (a *Assertion) IsFinal() bool {
 	case a.Packets != nil:
 		return a.Packets.AtLeast == nil
 	}
-	return a.Balance == nil && a.Rate == nil
+	return a.Balance == nil && a.Rate == nil && !a.Explains()
 }
 
 // bound is one of a latency.

@@ -98,6 +98,8 @@ func newTrial(a *Assertion, of *share) *Trial {
 		t.measure = newOrderMeasure(of)
 	case a.Rate != nil:
 		t.measure = &rateMeasure{of: *a.Rate}
+	case a.Explains():
+		t.measure = &causeMeasure{among: a.Cause, never: a.NeverCause}
 	default:
 		t.measure = &quantityMeasure{of: *a.Packets}
 	}

@@ -65,7 +65,7 @@ func property(name string, t reflect.Type) jsonValue {
 			item = jsonValue{"type": []any{"string", "integer"}}
 		}
 		list := jsonValue{"type": "array", "items": item}
-		if name == "path" || name == "crosses" || name == "never_crosses" {
+		if name == "path" || name == "crosses" || name == "never_crosses" || name == "cause" || name == "never_cause" {
 			list["minItems"] = 1
 		}
 		return jsonValue{"anyOf": []any{item, list}}

@@ -29,6 +29,9 @@ const (
 	NotEnough    Cause = "not_enough"    // there is too little to tell
 )
 
+// Causes are all of them.
+var Causes = []Cause{ByQueue, ByLoss, ByDelay, ByWindow, ByReceiver, BySender, ByFirewall, ByMTU, ByReordering, ByECN, Refused, ByReset, Unanswered, Nothing, NotEnough}
+
 // Lack is what evidence lacks.
 type Lack string
 
@@ -115,8 +118,19 @@ type Answer struct {
 	Resends    []ResendRow          `json:"retransmissions,omitempty"`
 	MoreResent uint64               `json:"retransmissions_more,omitempty"`
 	Lacks      []Lack               `json:"lacks,omitempty"`
+	Others     []Other              `json:"others,omitempty"`     // the next flows that were asked for; whoever asks for several sets it
 	DependsOn  []Lack               `json:"depends_on,omitempty"` // of these: the cause may be another without them
 	Sequence   *Sequence            `json:"-"`                    // nil: Analyzer.Trace was not called
+}
+
+// Other is another flow, and what held it.
+type Other struct {
+	Proto   string `json:"proto"`
+	Flow    string `json:"flow"`
+	Packets uint64 `json:"packets"`
+	Cause   Cause  `json:"cause"`
+	Place   string `json:"place,omitempty"`
+	Summary string `json:"summary"`
 }
 
 // Wait is how a slow receiver, or sender, made the flow wait.

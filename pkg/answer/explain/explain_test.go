@@ -600,3 +600,18 @@ func TestTrainsTooLarge(t *testing.T) {
 		t.Errorf("%s, %+v", a.Cause, a.Loss)
 	}
 }
+
+// TestAfterData: what comes after all data has been acknowledged is no time of the transfer: an idle connection, or a FIN
+// that was lost.
+func TestAfterData(t *testing.T) {
+	w := &wire{}
+	w.open()
+	w.data(2.3, 0, 10)
+	w.packet(false, 300, 1000, packet.TCPAck, 0, 10*mss, 509, 0) // a new window
+	lose(w.packet(true, 600, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0), refusedByRule)
+	w.packet(true, 900, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0)
+	w.packet(false, 901.1, 1000, packet.TCPFin|packet.TCPAck, 0, 10*mss+1, 509, 0)
+	if a := w.explained(t, flow); a.Time.all() > 4*ms || a.ThroughputBps < 20e6 || a.Cause == BySender {
+		t.Errorf("%s, %+v, %d bit/s", a.Cause, a.Time, a.ThroughputBps)
+	}
+}

@@ -5,7 +5,9 @@ package explain
 import (
 	"cmp"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -121,6 +123,11 @@ type Candidate struct {
 	Packets, Bytes uint64
 	FirstNs        int64 // Unix time
 }
+
+// Text is "10.0.1.1:4000-10.0.4.2:5201".
+func (f Flow) Text() string { return f.Src.text() + "-" + f.Dst.text() }
+
+func (e Endpoint) text() string { return net.JoinHostPort(e.Addr, strconv.Itoa(e.Port)) }
 
 // maxCandidates is how many flows are told apart.
 const maxCandidates = 20_000

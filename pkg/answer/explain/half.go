@@ -15,6 +15,7 @@ type half struct {
 	nxt     int64 // behind the last that was sent
 	una     int64 // behind the last that the sender knows to be acknowledged
 	out     board
+	dataTo  int64 // behind the last data that was sent
 	lostTo  int64 // behind the last that was lost
 	ackTo   int64 // behind the last that was sent again since its acknowledgement was lost
 	tries   int   // to send again what was lost, since anything was acknowledged last
@@ -112,6 +113,7 @@ func (h *half) send(p *sent, begun int64) {
 	if h.gapFrom > 0 && p.end > h.nxt {
 		h.endGap(p.at)
 	}
+	h.window.over, h.dataTo = false, max(h.dataTo, p.end)
 	if p.seq < h.nxt {
 		h.sendAgain(p)
 	} else if before := h.out.put(p); len(before) > 0 {
@@ -230,8 +232,9 @@ func (h *half) acknowledge(p *sent) {
 	var newest *sent
 	if p.ack > h.una {
 		h.out.acked(p.ack, func(s *sent) { newest = s })
+		before := h.una
 		h.una, h.tries = p.ack, 0
-		if h.first > 0 {
+		if h.first > 0 && before < h.dataTo { // what a FIN waits for is no data
 			h.last = max(h.last, p.arrival)
 		}
 	}
@@ -244,8 +247,9 @@ func (h *half) acknowledge(p *sent) {
 	}
 	h.window.update(p, h.una)
 	h.flight.Add(h.nxt - h.una)
-	if inFlight && h.nxt == h.una && h.first > 0 {
+	if inFlight && h.nxt == h.una && h.first > 0 && !h.window.over {
 		h.gapFrom = p.arrival
+		h.window.end()
 	}
 }
 

@@ -44,7 +44,14 @@ type window struct {
 	// room for a third of it: a sender puts trains together.
 	times, near [scales][states]int64
 	closedFrom  int64
+	// timesTo, nearTo are what times and near were when all data had been acknowledged, if over: what follows is no time of a transfer,
+	// unless more data is sent.
+	over            bool
+	timesTo, nearTo [scales][states]int64
 }
+
+// end notes that all data has been acknowledged.
+func (w *window) end() { w.over, w.timesTo, w.nearTo = true, w.times, w.near }
 
 // update takes the window of a packet that has come to the sender.
 func (w *window) update(p *sent, ack int64) {
@@ -94,13 +101,17 @@ func (w *window) shift() int {
 
 // spent are how long the sender was in which state.
 func (w *window) spent() *[states]int64 {
+	times, near := &w.times, &w.near
+	if w.over {
+		times, near = &w.timesTo, &w.nearTo
+	}
 	if s := w.shift(); w.handshake() {
 		// Room for a third of the window is no room only where the window is also met exactly.
-		if exact := &w.times[s]; exact[full]*5 >= w.near[s][full] {
-			return &w.near[s]
+		if exact := &times[s]; exact[full]*5 >= near[s][full] {
+			return &near[s]
 		}
 	}
-	return &w.times[w.shift()]
+	return &times[w.shift()]
 }
 
 // isFull reports whether the window has no room for another packet.

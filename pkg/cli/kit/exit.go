@@ -28,6 +28,7 @@ const (
 	ExitKernel  = 3 // a kernel feature or a capability is missing
 	ExitLoad    = 4 // the kernel refused the BPF programs
 	ExitLost    = 5 // of "loss --fail-if-lost": packets were lost
+	ExitCause   = 6 // of "explain --exit-code": something held the flow
 
 	// Of "lab exec", as in a shell: the command cannot be run, or is not there.
 	ExitCannotRun = 126

@@ -32,7 +32,7 @@ assertions; each has a name, selects packets and checks one thing:
       no_loss: true
 
 Checks are no_loss, loss, latency, path, crosses, never_crosses, balance, nat,
-no_reordering, rate and packets. --schema prints the JSON schema of the file: editors
+no_reordering, rate, packets, cause and never_cause. --schema prints the JSON schema of the file: editors
 complete and check it. docs/verdicts.md describes each check.
 
 Packets that have not ended are left out. An assertion about no packets fails, and says
@@ -188,6 +188,13 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 		if err != nil {
 			return nil, err
 		}
+		if file.Assertions[i].Explains() {
+			more, err := explainAll(ctx, s, within, trial)
+			if err != nil {
+				return nil, err
+			}
+			notes = append(notes, more...)
+		}
 		texts := k.Sentences().Texts(notes)
 		results[i] = trial.Result(func() string {
 			why := strings.Join(texts, "; ")
@@ -202,6 +209,21 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 		}
 	}
 	return results, nil
+}
+
+// explainAll gives a trial all packets of the time, of both directions of its flows.
+func explainAll(ctx context.Context, s *answer.Sources, within *answer.Selection, trial *assertion.Trial) ([]answer.Note, error) {
+	all, err := ofFlows(within)
+	if err != nil {
+		return nil, err
+	}
+	return s.Records(ctx, all, func() func(*record.Record) error {
+		add := trial.Explain(analyzers(s))
+		return func(r *record.Record) error {
+			add(r)
+			return nil
+		}
+	}())
 }
 
 // checkNames says which node or port that an assertion names is not there; "": all are.
@@ -277,7 +299,11 @@ func printResults(k *kit.Kit, results []assertion.Result) error {
 			fmt.Fprintf(k.Out, "  why: %s\n", r.Cause)
 		}
 		for _, e := range r.Evidence {
-			fmt.Fprintf(k.Out, "  packet %s: %s\n", e.ID, e.What)
+			what := "packet"
+			if strings.Contains(r.Check, "cause") {
+				what = "flow"
+			}
+			fmt.Fprintf(k.Out, "  %s %s: %s\n", what, e.ID, e.What)
 		}
 	}
 	return nil

@@ -36,39 +36,59 @@ of UDP its losses and the way. docs/explain.md says how to read it, and by which
 the cause is chosen.
 
 FLOW is ADDRESS:PORT-ADDRESS:PORT, in either direction; an address may be a node's
-name, and a port may be left out. Without one, and with flags or an expression that
-several flows match, it is the flow with most bytes, and the others are listed. It
-takes the packets that the ring remembers, of both directions, also behind NAT.
+name, and a port may be left out. END END is the same with a space. One END alone is
+all its flows. Where several flows match, or without any argument, it is the flow with
+most bytes, and of the next ones the causes are listed. It takes the packets that the
+ring remembers, of both directions, also behind NAT.
+
+What the answer lacks and depends on stands first: "as far as is known (...)".
+
+While the connection lives, the kernel's own view stands beside: what the sending socket
+has waited for (TCP_INFO), where its node can be entered.
+
+With --exit-code the exit code is 6 if anything held the flow, or too little is known,
+and 0 if nothing did.
 
 `
 
 // explainOptions are what "radar explain" was asked.
 type explainOptions struct {
 	kit.SelectFlags
+	exitCode bool
 }
 
 // NewExplainCmd returns "radar explain".
 func NewExplainCmd(k *kit.Kit) *cobra.Command {
 	f := &explainOptions{}
 	cmd := &cobra.Command{
-		Use:   "explain [FLOW | EXPRESSION]",
+		Use:   "explain [FLOW | END [END] | EXPRESSION]",
 		Short: "Say why a flow was slow",
 		Long:  explainLong + kit.SelectionHelp,
 		Example: `  radar explain                              # the flow with most bytes
+  radar explain h1 h2                        # between two nodes
   radar explain 10.0.1.1:4000-10.0.4.2:5201
   radar explain h1-h2:80 --since 1m          # from h1 to port 80 of h2
-  radar explain 'tcp port 80' -o wide        # with each retransmission`,
+  radar explain 'tcp port 80' -o wide        # with each retransmission
+  radar explain h1 --exit-code               # 0: nothing held it; 6: something did`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, all, err := f.read(cmd, k, args)
 			if err != nil {
 				return err
 			}
-			return k.ReadSources(s, func(src *answer.Sources) error {
-				return k.RowsFirst(func() error { return explainFlow(k, context.WithoutCancel(cmd.Context()), src, s, all) })
-			})
+			cause := explain.NotEnough
+			if err := k.ReadSources(s, func(src *answer.Sources) error {
+				return k.RowsFirst(func() (err error) {
+					cause, err = explainFlow(k, context.WithoutCancel(cmd.Context()), src, s, all)
+					return err
+				})
+			}); err != nil || !f.exitCode || cause == explain.Nothing {
+				return err
+			}
+			return kit.WithCode(kit.ExitCause, nil)
 		},
 	}
 	f.Add(k, cmd, "only the newest N packets; 0: all")
+	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit with 6 if anything held the flow, or too little is known")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -89,13 +109,11 @@ func completeFlow(k *kit.Kit, typed string) (list []cobra.Completion, directive 
 
 // read makes two selections: which flow is meant, and which packets tell about it.
 func (f *explainOptions) read(cmd *cobra.Command, k *kit.Kit, args []string) (chosen, all *answer.Selection, err error) {
-	if len(args) == 1 {
-		if src, dst, ok := splitFlow(args[0]); ok {
-			if chosen, err = f.ofFlow(cmd, k, src, dst); err != nil {
-				return nil, nil, err
-			}
-			args = nil
-		}
+	if chosen, err = f.ofEnds(cmd, k, args); err != nil {
+		return nil, nil, err
+	}
+	if chosen != nil {
+		args = nil
 	}
 	flags, err := f.Selection(cmd.Flags(), args, k.Now())
 	if err != nil {
@@ -104,15 +122,110 @@ func (f *explainOptions) read(cmd *cobra.Command, k *kit.Kit, args []string) (ch
 	if chosen == nil {
 		chosen = flags
 	}
-	all, err = answer.Select(filter.Spec{Proto: "tcp,udp,icmp,icmpv6"})
-	if err != nil {
+	if all, err = ofFlows(flags); err != nil {
 		return nil, nil, err
 	}
-	for _, s := range []*answer.Selection{chosen, all} {
-		s.Since, s.Until = flags.Since, flags.Until
-	}
+	chosen.Since, chosen.Until = flags.Since, flags.Until
 	chosen.Last = flags.Last // all would take other packets than these: choice.within
 	return chosen, all, nil
+}
+
+// ofFlows selects all that tells about flows, in the time of a selection.
+func ofFlows(in *answer.Selection) (*answer.Selection, error) {
+	all, err := answer.Select(filter.Spec{Proto: "tcp,udp,icmp,icmpv6"})
+	if err == nil {
+		all.Since, all.Until = in.Since, in.Until
+	}
+	return all, err
+}
+
+// ofEnds selects by arguments that name ends; nil: they are an expression, or there are none.
+func (f *explainOptions) ofEnds(cmd *cobra.Command, k *kit.Kit, args []string) (*answer.Selection, error) {
+	switch len(args) {
+	case 1:
+		if src, dst, ok := splitFlow(args[0]); ok {
+			return f.ofFlow(cmd, k, src, dst)
+		}
+		if one, ok := splitEnd(args[0]); ok && isEnd(k, one) {
+			return f.ofEnd(cmd, k, one)
+		}
+	case 2:
+		src, srcOK := splitEnd(args[0])
+		dst, dstOK := splitEnd(args[1])
+		if srcOK && dstOK && (isEnd(k, src) || isEnd(k, dst)) {
+			return f.ofPair(cmd, k, src, dst)
+		}
+	}
+	return nil, nil
+}
+
+// isEnd reports whether it is an address, or a node has that name.
+func isEnd(k *kit.Kit, e end) bool {
+	if isAddr(e.addr) {
+		return true
+	}
+	_, err := k.AddressesOf("END", []string{e.addr})
+	return err == nil
+}
+
+// hosts is an expression for packets of the end, in the role of src, dst or host.
+func hosts(k *kit.Kit, role string, e end) (string, error) {
+	list, err := k.AddressesOf("END", []string{e.addr})
+	if err != nil {
+		return "", err
+	}
+	for i := range list {
+		list[i] = role + " " + list[i]
+	}
+	text := "(" + strings.Join(list, " or ") + ")"
+	port := strings.TrimPrefix(role+" port", "host ")
+	if e.port != "" {
+		text += " and " + port + " " + e.port
+	}
+	return "(" + text + ")", nil
+}
+
+// ofEnd selects packets to and from one end.
+func (f *explainOptions) ofEnd(cmd *cobra.Command, k *kit.Kit, e end) (*answer.Selection, error) {
+	text, err := hosts(k, "host", e)
+	if err != nil {
+		return nil, err
+	}
+	return f.byText(cmd, text)
+}
+
+// ofPair selects packets between two ends, in both directions.
+func (f *explainOptions) ofPair(cmd *cobra.Command, k *kit.Kit, x, y end) (*answer.Selection, error) {
+	var ways []string
+	for _, way := range [][2]end{{x, y}, {y, x}} {
+		from, err := hosts(k, "src", way[0])
+		if err != nil {
+			return nil, err
+		}
+		to, err := hosts(k, "dst", way[1])
+		if err != nil {
+			return nil, err
+		}
+		ways = append(ways, from+" and "+to)
+	}
+	return f.byText(cmd, "("+strings.Join(ways, ") or (")+")")
+}
+
+// byText selects TCP and UDP by an expression.
+func (f *explainOptions) byText(cmd *cobra.Command, text string) (*answer.Selection, error) {
+	for _, name := range []string{"src", "dst", "sport", "dport"} {
+		if cmd.Flags().Changed(name) {
+			return nil, fault.Usage.Errorf("END beside --%s: give one of them", name)
+		}
+	}
+	s, err := answer.Select(filter.Spec{Proto: "tcp,udp"})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Narrow(text); err != nil {
+		return nil, fault.Usage.Errorf("END: %w", err)
+	}
+	return s, nil
 }
 
 // end is one side of FLOW.
@@ -206,8 +319,21 @@ func (c *choice) within(chosen, all *answer.Selection) {
 	}
 }
 
+// analyzers makes what follows flows of these sources.
+func analyzers(src *answer.Sources) func(explain.Flow) *explain.Analyzer {
+	now, leftOver, declares := int64(0), src.LeftOver(), configured(src)
+	if src.Recorded() == nil {
+		now = time.Now().UnixNano()
+	}
+	return func(f explain.Flow) *explain.Analyzer {
+		a := explain.New(f)
+		a.Configured, a.LeftOver, a.Now = declares, leftOver, now
+		return a
+	}
+}
+
 // explainFlow chooses the flow and explains it.
-func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, all *answer.Selection) error {
+func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, all *answer.Selection) (explain.Cause, error) {
 	if d := src.Domain(); d != nil {
 		k.ShowNames(d)
 	}
@@ -218,44 +344,51 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		return nil
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	list := found.List()
 	if len(list) == 0 {
 		k.Note(notes)
-		return fmt.Errorf("no such traffic: no packet of TCP or UDP matches (radar flows lists what there is)")
+		return "", fmt.Errorf("no such traffic: no packet of TCP or UDP matches (radar flows lists what there is)")
 	}
 	if found.Full > 0 {
 		k.Notef("there are more flows than there is room for: %s of the smallest are left out. Name the flow, or narrow down the time, to be sure which one it is", words.Plural(int(found.Full), "packet"))
 	}
 	found.within(chosen, all)
-	a := explain.New(list[0].Flow)
-	a.Configured = configured(src)
-	a.LeftOver = src.LeftOver()
-	if src.Recorded() == nil {
-		a.Now = time.Now().UnixNano()
+	begin := analyzers(src)
+	var followed []*explain.Analyzer
+	for _, c := range list[:min(len(list), maxOthers+1)] {
+		followed = append(followed, begin(c.Flow))
 	}
 	notes, err = src.Records(ctx, all, func(r *record.Record) error {
-		a.Add(r)
+		for _, a := range followed {
+			a.Add(r)
+		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
-	ans, ok := a.Finish()
+	ans, ok := followed[0].Finish()
 	if !ok { // it was overwritten meanwhile
 		k.Note(notes)
-		return fmt.Errorf("no such traffic: the ring has overwritten the packets of the flow: attach with more --slots")
+		return "", fmt.Errorf("no such traffic: the ring has overwritten the packets of the flow: attach with more --slots")
 	}
 	ans.Summary = words.Explained(ans)
+	for i, a := range followed[1:] {
+		if other, ok := a.Finish(); ok {
+			ans.Others = append(ans.Others, explain.Other{Flow: list[i+1].Text(), Proto: other.Proto, Packets: list[i+1].Packets,
+				Cause: other.Cause, Place: other.Place, Summary: words.Explained(other)})
+		}
+	}
 	if err := printExplained(k, ans, list); err != nil {
-		return err
+		return "", err
 	}
 	for _, text := range words.Lacks(ans.Lacks) {
 		k.Notef("%s", text)
 	}
 	k.Note(notes)
-	return nil
+	return ans.Cause, nil
 }
 
 // configured tells what is configured now at ports, nil: nobody can say. It asks each node once. Packets were measured

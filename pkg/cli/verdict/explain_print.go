@@ -25,7 +25,7 @@ func printExplained(k *kit.Kit, a *explain.Answer, list []explain.Candidate) err
 	}
 	fmt.Fprintln(k.Out, kit.Bold.Paint(k.Colored(), a.Summary))
 	printFacts(k.Out, a)
-	steps := []func(*kit.Kit, *explain.Answer) error{printTimes, printParts, printQueues, printLosses, printResends}
+	steps := []func(*kit.Kit, *explain.Answer) error{printTimes, printParts, printQueues, printLosses, printResends, printOthers}
 	for _, step := range steps {
 		if err := step(k, a); err != nil {
 			return err
@@ -35,23 +35,29 @@ func printExplained(k *kit.Kit, a *explain.Answer, list []explain.Candidate) err
 	return nil
 }
 
-// maxOthers is how many other flows are named.
+// maxOthers is how many other flows are explained.
 const maxOthers = 5
 
-// noteOthers names the flows that were not explained.
+// printOthers prints what held the next flows.
+func printOthers(k *kit.Kit, a *explain.Answer) error {
+	table := kit.NewTable(kit.Column{Title: "ALSO"}, kit.Column{Title: "FLOW"}, kit.Column{Title: "PACKETS", Right: true}, kit.Column{Title: "CAUSE"}, kit.Column{Title: "WHY"})
+	for i := range a.Others {
+		o := &a.Others[i]
+		table.Add(o.Proto, o.Flow, words.Decimal(o.Packets), string(o.Cause), o.Summary)
+	}
+	return section(k, table)
+}
+
+// noteOthers says which flow was explained, of how many.
 func noteOthers(k *kit.Kit, list []explain.Candidate) {
 	if len(list) < 2 {
 		return
 	}
-	var names []string
-	for _, c := range list[1:min(len(list), maxOthers+1)] {
-		names = append(names, fmt.Sprintf("%s (%s, %s)", flowText(c.Src, c.Dst), c.Proto, words.Plural(int(c.Packets), "packet")))
-	}
 	more := ""
-	if n := len(list) - 1 - len(names); n > 0 {
-		more = fmt.Sprintf(", and %d more", n)
+	if n := len(list) - 1 - maxOthers; n > 0 {
+		more = fmt.Sprintf("; %d more are not", n)
 	}
-	k.Notef("%s explained, as it has most bytes. Others: %s%s", flowText(list[0].Src, list[0].Dst)+" is", strings.Join(names, ", "), more)
+	k.Notef("%s is explained, as it has most bytes; %s stand below it%s", flowText(list[0].Src, list[0].Dst), words.Plural(min(len(list)-1, maxOthers), "other"), more)
 }
 
 func flowText(src, dst explain.Endpoint) string {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/radarbin"
+	"github.com/vnetradar/radar/pkg/answer/assertion"
 	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/answer/fidelity"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
@@ -324,5 +325,58 @@ tc qdisc add dev eth1 parent 1:1 handle 2: pfifo limit 5`)
 	h.want(t, a, explain.ByQueue, "r1/eth1")
 	if q := a.Queues[0]; q.ConfiguredBps != 20e6 || q.LimitPackets != 5 || q.Holds != "pfifo" || !strings.Contains(a.Summary, "(its pfifo holds 5 packets)") {
 		t.Errorf("%+v: %s", q, a.Summary)
+	}
+}
+
+// TestForms: a flow is named by its ends, by one of them, or not at all, and scripts learn what held it.
+func TestForms(t *testing.T) {
+	h := newHeld(t, 1, 7001, nil, "--timeout", "1s", "--slots", "64K")
+	h.server(t, "think:0.5:200000")
+	h.send(100, 1, 0)
+	h.port = 7002
+	h.server(t, "sink")
+	h.send(100, 30, 0.01)
+	h.In("r1", "sh", "-ec", nft("tcp dport 7003 counter drop"))
+	h.In("h1", "sh", "-c", `timeout 2 python3 -c "$0" "$@" 2>/dev/null || true`, transfer, h.to, "7003", "1", "1", "0")
+	for _, args := range [][]string{nil, {"h1"}, {"h2"}, {"10.0.2.2"}, {"h1", "h2"}, {"h2", "h1"}, {"h2:7001"}, {"h1", "10.0.2.2:7001"}, {"h2:7001", "h1"}, {"h1-h2:7001"}, {"tcp port 7001"}} {
+		out := h.Radar(kit.ExitOK, append([]string{"explain"}, args...)...)
+		if !strings.HasPrefix(out, "slow because h2 had nothing to send") {
+			t.Errorf("explain %v: %s", args, out)
+		}
+	}
+	if out := h.Radar(kit.ExitOK, "explain"); !strings.Contains(out, ":7002 ") || !strings.Contains(out, "slow_sender") || !strings.Contains(out, "firewall") || !strings.Contains(out, "no connection: a rule in r1 dropped") {
+		t.Errorf("the others: %s", out)
+	}
+	h.Radar(kit.ExitUsage, "explain", "h1", "h9")
+	h.Radar(kit.ExitUsage, "explain", "h1", "h2", "--src", "h1")
+	h.Radar(kit.ExitCause, "explain", "h2:7003", "--exit-code")
+	h.Radar(kit.ExitFailure, "explain", "h2:7999", "--exit-code")
+	h.port = 7004
+	h.server(t, "sink")
+	h.send(100, 1, 0)
+	h.Radar(kit.ExitOK, "explain", "h2:7004", "--exit-code")
+
+	got := asserted(h.World, kit.ExitFailure, `
+assertions:
+  - name: nothing refuses
+    select: {dport: [7002, 7003]}
+    never_cause: [firewall, queue]
+  - name: the network holds no flow
+    select: {dport: 7002}
+    never_cause: [firewall, queue, loss, delay, mtu, reordering]
+  - name: only ends
+    select: {dport: [7001, 7002]}
+    cause: [slow_sender, nothing]
+  - name: nothing at all
+    select: {dport: 7002}
+    cause: nothing
+  - name: no such flow
+    select: {dport: 7999}
+    cause: nothing
+`)
+	const holds, fails = assertion.Holds, assertion.Fails
+	want(h.World, got, map[string]assertion.Verdict{"nothing refuses": fails, "the network holds no flow": holds, "only ends": holds, "nothing at all": fails, "no such flow": fails})
+	if r := got["nothing refuses"]; len(r.Evidence) != 1 || !strings.Contains(r.Evidence[0].What, "a rule in r1 dropped") || r.Values["firewall"] != 1 || r.Values["slow_sender"] != 1 {
+		t.Errorf("%+v", r)
 	}
 }

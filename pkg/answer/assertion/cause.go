@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assertion
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vnetradar/radar/pkg/answer/explain"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
+)
+
+// CauseName is a cause of a slow flow, by its name in docs/explain.md.
+type CauseName string
+
+// UnmarshalText implements value.
+func (c *CauseName) UnmarshalText(b []byte) error {
+	*c = CauseName(b)
+	return unless(slices.Contains(explain.Causes, explain.Cause(*c)))
+}
+
+func (*CauseName) allowed() string {
+	var names []string
+	for _, c := range explain.Causes {
+		names = append(names, string(c))
+	}
+	return "a cause: " + strings.Join(names, ", ")
+}
+
+func (*CauseName) schema() jsonValue {
+	var names []any
+	for _, c := range explain.Causes {
+		names = append(names, c)
+	}
+	return jsonValue{"enum": names}
+}
+
+// Explains reports whether the assertion is about what held flows: its trial takes all packets of the flows that were
+// selected, too, by Trial.Explain.
+func (a *Assertion) Explains() bool { return a.Cause != nil || a.NeverCause != nil }
+
+// mostExplained is how many flows are explained for one assertion, those with most bytes.
+const mostExplained = 16
+
+// causeMeasure explains the flows that packets are of.
+type causeMeasure struct {
+	among, never []CauseName
+	flows        explain.Candidates
+	analyzers    []*explain.Analyzer
+	explained    []explain.Candidate
+}
+
+func (m *causeMeasure) add(r *record.Record) { m.flows.Add(r) }
+
+// Explain begins to explain the flows that the packets of the trial are of. The returned function takes all packets of the
+// same time, of both directions, oldest first.
+func (t *Trial) Explain(analyzer func(explain.Flow) *explain.Analyzer) func(*record.Record) {
+	m, is := t.measure.(*causeMeasure)
+	if !is {
+		return func(*record.Record) {}
+	}
+	list := m.flows.List()
+	m.explained = list[:min(len(list), mostExplained)]
+	for _, c := range m.explained {
+		m.analyzers = append(m.analyzers, analyzer(c.Flow))
+	}
+	return func(r *record.Record) {
+		for _, a := range m.analyzers {
+			a.Add(r)
+		}
+	}
+}
+
+func (m *causeMeasure) judge(to *Result) {
+	if m.among != nil {
+		to.Promised = "a cause among " + names(m.among)
+	} else {
+		to.Promised = "no cause among " + names(m.never)
+	}
+	counts := make(map[explain.Cause]int)
+	broken, unsure := 0, 0
+	for i, a := range m.analyzers {
+		ans, ok := a.Finish()
+		if !ok {
+			continue
+		}
+		counts[ans.Cause]++
+		switch {
+		case !m.allows(CauseName(ans.Cause)):
+			if broken++; len(to.Evidence) < mostEvidence {
+				to.Evidence = append(to.Evidence, Evidence{m.explained[i].Text(), words.Explained(ans)})
+			}
+		case ans.Cause == explain.NotEnough:
+			unsure++
+		}
+	}
+	for _, c := range explain.Causes {
+		if counts[c] > 0 {
+			to.Measured = and(to.Measured, fmt.Sprintf("%s: %s", c, words.Plural(counts[c], "flow")))
+			to.Values[string(c)] = float64(counts[c])
+		}
+	}
+	all := len(m.flows.List())
+	to.Verdict = verdict(broken == 0)
+	switch {
+	case len(m.analyzers) == 0:
+		to.Measured, to.Verdict, to.Undecided, to.Cause = "no flow", Fails, true, "no packet of TCP or UDP with ports was selected"
+	case broken == 0 && unsure > 0 && m.never != nil:
+		to.Verdict, to.Undecided, to.Cause = Fails, true, fmt.Sprintf("of %s there is too little to tell", words.Plural(unsure, "flow"))
+	case all > mostExplained:
+		to.Cause = fmt.Sprintf("only the %d flows with most bytes of %d were explained: select fewer", mostExplained, all)
+	}
+}
+
+// allows reports whether a flow may have been held by that.
+func (m *causeMeasure) allows(c CauseName) bool {
+	if m.among != nil {
+		return slices.Contains(m.among, c)
+	}
+	return !slices.Contains(m.never, c)
+}
+
+func names(list []CauseName) string {
+	var texts []string
+	for _, c := range list {
+		texts = append(texts, string(c))
+	}
+	return strings.Join(texts, ", ")
+}
