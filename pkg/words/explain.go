@@ -16,6 +16,9 @@ import (
 func Explained(a *explain.Answer) string {
 	text := causeText(a)
 	text += exceededText(a)
+	if a.Kernel != nil && a.Kernel.ByBuffer() {
+		text += fmt.Sprintf("; the kernel of %s says that its socket's send buffer held it %s of the time (SO_SNDBUF, tcp_wmem)", a.Kernel.Node, percent(float64(a.Kernel.Whole.BufferNs), float64(a.Kernel.Whole.BusyNs)))
+	}
 	if r := a.Reset; a.Cause != explain.ByReset && r != nil && r.Broke {
 		text += fmt.Sprintf("; then %s reset the connection (RST)%s", orEnd(r.Node, a.Dst), unackedText(r))
 	}
@@ -194,11 +197,10 @@ func queueText(a *explain.Answer) string {
 // spread is how long something took: where it comes in spikes, half of the packets do not say so.
 func spread(q *aggregate.Quantiles) string {
 	text := Duration(float64(q.P50Ns)) + " (p50)"
-	switch {
-	case q.P99Ns > 3*q.P50Ns:
+	if q.P99Ns > 3*q.P50Ns {
 		text += ", " + Duration(float64(q.P99Ns)) + " (p99)"
-		fallthrough
-	case q.MaxNs > 10*q.P50Ns:
+	}
+	if q.MaxNs > 10*q.P50Ns && q.MaxNs > 2*q.P99Ns {
 		text += ", " + Duration(float64(q.MaxNs)) + " at most"
 	}
 	return text
@@ -301,7 +303,7 @@ func delayText(a *explain.Answer) string {
 	if a.Proto != "tcp" {
 		return fmt.Sprintf("the way takes %s, of which %s takes %s", spread(a.RTT), what, spread(&p.Times))
 	}
-	if p.Times.P99Ns > 3*p.Times.P50Ns || p.Times.MaxNs > 10*p.Times.P50Ns {
+	if spread(&p.Times) != Duration(float64(p.Times.P50Ns))+" (p50)" {
 		return fmt.Sprintf("the way is long at times: of a round trip of %s %s%s takes %s", spread(a.RTT), what, onWay(a), spread(&p.Times)) + backText(a)
 	}
 	return fmt.Sprintf("the way is long: of a round trip of %s (p50) %s%s takes %s", Duration(float64(a.RTT.P50Ns)), what, onWay(a), Duration(float64(p.Times.P50Ns))) + backText(a)

@@ -118,8 +118,10 @@ type Answer struct {
 	Resends    []ResendRow          `json:"retransmissions,omitempty"`
 	MoreResent uint64               `json:"retransmissions_more,omitempty"`
 	Lacks      []Lack               `json:"lacks,omitempty"`
+	Kernel     *KernelView          `json:"kernel,omitempty"`     // whoever can ask the sender's node sets it
 	Others     []Other              `json:"others,omitempty"`     // the next flows that were asked for; whoever asks for several sets it
 	DependsOn  []Lack               `json:"depends_on,omitempty"` // of these: the cause may be another without them
+	Names      []Flow               `json:"-"`                    // of the flow on its way, as addresses are translated
 	Sequence   *Sequence            `json:"-"`                    // nil: Analyzer.Trace was not called
 }
 

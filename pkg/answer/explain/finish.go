@@ -32,7 +32,7 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	}
 	ans := c.answer(dir, a.flow)
 	ans.Sequence = c.halves[dir].sequence()
-	ans.Connections = a.conns
+	ans.Connections, ans.Names = a.conns, a.names(dir)
 	if a.cut {
 		ans.Lacks = append(ans.Lacks, TooMany)
 	}

@@ -272,10 +272,14 @@ func (d *decision) notSlow() {
 		if d.Wait != WindowClosed {
 			return
 		}
+	case ByReordering: // processors of one machine do that to each fast flow
+		if ratio(d.Reordered, d.Packets) >= 10*fewLate || ratio(d.ResentWhy[Overtaken], d.Packets) >= muchLost {
+			return
+		}
 	default:
 		return
 	}
-	short := d.Proto == "tcp" && d.Packets > 0 && d.h.last-d.h.begun < shortFlow && d.h.una >= d.h.nxt
+	short := held != ByReordering && d.Proto == "tcp" && d.Packets > 0 && d.h.last-d.h.begun < shortFlow && d.h.una >= d.h.nxt
 	if d.ThroughputBps < fastBps && !short {
 		return
 	}

@@ -374,6 +374,9 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		k.Note(notes)
 		return "", fmt.Errorf("no such traffic: the ring has overwritten the packets of the flow: attach with more --slots")
 	}
+	if ans.Proto == "tcp" {
+		ans.Kernel = src.KernelView(ctx, ans.Sender, ans.Names)
+	}
 	ans.Summary = words.Explained(ans)
 	for i, a := range followed[1:] {
 		if other, ok := a.Finish(); ok {

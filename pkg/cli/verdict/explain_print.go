@@ -25,7 +25,7 @@ func printExplained(k *kit.Kit, a *explain.Answer, list []explain.Candidate) err
 	}
 	fmt.Fprintln(k.Out, kit.Bold.Paint(k.Colored(), a.Summary))
 	printFacts(k.Out, a)
-	steps := []func(*kit.Kit, *explain.Answer) error{printTimes, printParts, printQueues, printLosses, printResends, printOthers}
+	steps := []func(*kit.Kit, *explain.Answer) error{printTimes, printKernel, printParts, printQueues, printLosses, printResends, printOthers}
 	for _, step := range steps {
 		if err := step(k, a); err != nil {
 			return err
@@ -57,7 +57,7 @@ func noteOthers(k *kit.Kit, list []explain.Candidate) {
 	if n := len(list) - 1 - maxOthers; n > 0 {
 		more = fmt.Sprintf("; %d more are not", n)
 	}
-	k.Notef("%s is explained, as it has most bytes; %s stand below it%s", flowText(list[0].Src, list[0].Dst), words.Plural(min(len(list)-1, maxOthers), "other"), more)
+	k.Notef("%s is explained, as it has most bytes; what held %s stands below%s", flowText(list[0].Src, list[0].Dst), words.Plural(min(len(list)-1, maxOthers), "other"), more)
 }
 
 func flowText(src, dst explain.Endpoint) string {
@@ -146,6 +146,32 @@ func printTimes(k *kit.Kit, a *explain.Answer) error {
 		}
 	}
 	return section(k, table)
+}
+
+// printKernel prints what the sending socket says.
+func printKernel(k *kit.Kit, a *explain.Answer) error {
+	v := a.Kernel
+	if v == nil {
+		return nil
+	}
+	table := kit.NewTable(kit.Column{Title: "KERNEL OF " + v.Node}, kit.Column{Title: "SINCE IT BEGAN", Right: true}, kit.Column{Title: "SHARE", Right: true},
+		kit.Column{Title: "LAST " + words.Duration(float64(v.OverNs)), Right: true})
+	add := func(what string, whole, of, recent int64) {
+		table.Add(what, words.Duration(float64(whole)), share(whole, of), words.Duration(float64(recent)))
+	}
+	add("busy sending", v.Whole.BusyNs, v.Whole.BusyNs, v.Recent.BusyNs)
+	add("of that: receiver's window", v.Whole.WindowNs, v.Whole.BusyNs, v.Recent.WindowNs)
+	add("of that: its send buffer", v.Whole.BufferNs, v.Whole.BusyNs, v.Recent.BufferNs)
+	if err := section(k, table); err != nil {
+		return err
+	}
+	limited := ""
+	if v.AppLimited {
+		limited = " (its application had too little)"
+	}
+	_, err := fmt.Fprintf(k.Out, "congestion window %d to %d segments of %d, round trip %s (smoothed), %s at least, %d sent again, %d bytes wait in the socket, delivers %s%s\n",
+		v.CwndMin, v.CwndMax, v.MSS, words.Duration(float64(v.RTTNs)), words.Duration(float64(v.LeastRTTNs)), v.Resent, v.NotSent, words.Rate(v.DeliveredBps), limited)
+	return err
 }
 
 // section prints a table behind an empty line.
