@@ -73,7 +73,7 @@ func (p *parser) promises(c *Condition) error {
 			continue
 		}
 		if a.Explains() {
-			errs = append(errs, a.ErrorAt(name, a.Check()+": a flight recorder cannot follow what holds flows: use radar assert"))
+			errs = append(errs, a.ErrorAt(name, a.Check()+": a flight recorder cannot follow what holds flows: ask «assert» afterwards"))
 			continue
 		}
 		of := &Condition{Text: c.Text, kind: promises, within: c.within}

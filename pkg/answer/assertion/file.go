@@ -40,8 +40,8 @@ type Assertion struct {
 	Rate         *Rate     `json:"rate,omitempty" about:"What arrives, from the first packet sent to the last one that arrives, IP bytes."`
 	Packets      *Quantity `json:"packets,omitempty" about:"How many packets there are."`
 
-	Cause      []CauseName `json:"cause,omitempty" about:"What held each flow of the packets is one of these (radar explain)."`
-	NeverCause []CauseName `json:"never_cause,omitempty" about:"What held a flow of the packets is none of these (radar explain)."`
+	Cause      []CauseName `json:"cause,omitempty" about:"What held each flow of the packets is one of these causes of docs/explain.md."`
+	NeverCause []CauseName `json:"never_cause,omitempty" about:"What held a flow of the packets is none of these causes of docs/explain.md."`
 
 	Line   int `json:"-"` // in the file, from 1
 	Column int `json:"-"`

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+)
+
+// byWay makes a packet one that r1 sends by another port, through r2 or r3 to r4.
+func byWay(r *record.Record, middle string, us int64) *record.Record {
+	r.LatencyNs = ptr(us * 1000)
+	r.Hops = []record.Hop{{Node: "h1", Port: "eth0", AtNs: ptr(int64(0))}, {Node: "r1", InPort: "eth0", Port: "to" + middle, AtNs: ptr(int64(1000)), LinkNs: ptr(int64(500)), NodeNs: ptr(int64(500))},
+		{Node: middle, InPort: "eth0", Port: "eth1", AtNs: ptr((us - 2) * 1000), LinkNs: ptr(int64(1000)), NodeNs: ptr((us - 4) * 1000)},
+		{Node: "r4", InPort: "to" + middle, Port: "eth0", AtNs: ptr((us - 1) * 1000), LinkNs: ptr(int64(500)), NodeNs: ptr(int64(500))},
+		{Node: "h2", InPort: "eth0", AtNs: ptr(us * 1000), LinkNs: ptr(int64(1000))}}
+	return r
+}
+
+// TestFork: where packets overtake each other by different ways, the node that parts them is named, of TCP and of UDP.
+func TestFork(t *testing.T) {
+	for _, udp := range []bool{false, true} {
+		w, f := &wire{}, flow
+		w.open()
+		for i := range 200 {
+			at := 4 + float64(i)
+			middle, us := "r2", int64(300)
+			if i%4 == 0 {
+				middle, us = "r3", 5000
+			}
+			r := byWay(w.packet(true, at, 0, packet.TCPAck, i*mss, 0, 502, mss), middle, us)
+			if udp {
+				r.Proto, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", nil, nil, nil, nil
+			}
+			w.packet(false, at+5.2, 1000, packet.TCPAck, 0, (i+1)*mss, 509, 0)
+		}
+		if udp {
+			f.Proto = "udp"
+		}
+		if a := w.explained(t, f); a.Cause != ByReordering || a.Place != "r1" || !a.Forks || a.Reordered < 40 {
+			t.Errorf("UDP %v: %s at %s, %d reordered", udp, a.Cause, a.Place, a.Reordered)
+		}
+	}
+}
+
+// TestNotSlow: a fast flow is none that anything held, and what it waited for is told as that.
+func TestNotSlow(t *testing.T) {
+	for _, c := range []struct {
+		bytes int
+		gap   float64 // ms
+		want  Cause
+		held  Cause
+	}{{64_000, 0.05, Nothing, BySender}, {1000, 5, BySender, ""}, {64_000, 5, BySender, ""}} {
+		w := &wire{}
+		w.open()
+		for i := range 100 {
+			at := 2.3 + float64(i)*c.gap
+			w.packet(true, at, 4, packet.TCPAck|packet.TCPPsh, i*c.bytes, 0, 502, c.bytes).Segs = 45
+			w.packet(false, at+0.005, 4, packet.TCPAck, 0, (i+1)*c.bytes, 60_000, 0)
+		}
+		if a := w.explained(t, flow); a.Cause != c.want || a.Held != c.held {
+			t.Errorf("%d bytes each %v ms: %s, held by %s, at %d bit/s", c.bytes, c.gap, a.Cause, a.Held, a.ThroughputBps)
+		}
+	}
+}
+
+// TestReset: a reset is the cause if it broke the transfer, not if the ends had agreed on it.
+func TestReset(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(w *wire)
+		want Cause
+	}{
+		{"with data under way", func(w *wire) {
+			w.packet(true, 30, 1000, packet.TCPAck, 10*mss, 0, 502, mss)
+			w.packet(false, 30.5, 1000, packet.TCPRst|packet.TCPAck, 0, 10*mss, 0, 0)
+		}, ByReset},
+		{"at once behind the last", func(w *wire) { w.packet(false, 8, 1000, packet.TCPRst|packet.TCPAck, 0, 10*mss, 0, 0) }, ByReset},
+		{"long after the last", func(w *wire) { w.packet(false, 900, 1000, packet.TCPRst|packet.TCPAck, 0, 10*mss, 0, 0) }, ByDelay},
+		{"behind a FIN", func(w *wire) {
+			w.packet(true, 20, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0)
+			w.packet(false, 21.5, 1000, packet.TCPRst|packet.TCPAck, 0, 10*mss, 0, 0)
+		}, ByDelay},
+		{"of the sender, which was done", func(w *wire) { w.packet(true, 8, 1000, packet.TCPRst|packet.TCPAck, 10*mss, 0, 0, 0) }, ByDelay},
+		{"as they said on another connection", func(w *wire) {
+			r := w.packet(true, 29.5, 900, packet.TCPAck|packet.TCPPsh, 77, 0, 502, 1)
+			r.Sport = ptr(3999)
+			w.packet(true, 30, 1000, packet.TCPAck, 10*mss, 0, 502, mss)
+			w.packet(false, 30.5, 1000, packet.TCPRst|packet.TCPAck, 0, 10*mss, 0, 0)
+		}, ByDelay},
+	} {
+		w := &wire{}
+		w.open()
+		w.data(2.3, 0, 10)
+		c.make(w)
+		a := w.explained(t, flow)
+		if got := a.Cause; c.want == ByReset && (got != ByReset || a.Place != "h2") && !(a.Reset.Broke && got == ByDelay) || c.want != ByReset && (got == ByReset || a.Reset.Broke) {
+			t.Errorf("%s: %s at %s: %+v", c.name, got, a.Place, a.Reset)
+		}
+	}
+}
+
+// TestTrainsTooLarge: the smallest size that is lost is that of whole packets, not of a train's last one, nor a mean.
+func TestTrainsTooLarge(t *testing.T) {
+	big := record.Loss{Node: "r1", At: record.AtNode, Reason: "PKT_TOO_BIG"}
+	w := &wire{}
+	w.open()
+	r := lose(w.packet(true, 4, 1000, packet.TCPAck, 0, 0, 502, 2700), big) // two segments in one record
+	r.Segs, r.Len = 2, 2804
+	for i := range 4 {
+		at := 200 * float64(int(1)<<i)
+		lose(w.packet(true, at, 1000, packet.TCPAck, 0, 0, 502, 1448), big)
+		lose(w.packet(true, at, 1000, packet.TCPAck, 1448, 0, 502, 1252), big) // the last one of the train
+	}
+	if a := w.explained(t, flow); a.Cause != ByMTU || a.Loss.SmallestBytes != 1500 {
+		t.Errorf("%s, %+v", a.Cause, a.Loss)
+	}
+}
+
+// TestAfterData: what comes after all data has been acknowledged is no time of the transfer: an idle connection, or a FIN
+// that was lost.
+func TestAfterData(t *testing.T) {
+	w := &wire{}
+	w.open()
+	w.data(2.3, 0, 10)
+	w.packet(false, 300, 1000, packet.TCPAck, 0, 10*mss, 509, 0) // a new window
+	lose(w.packet(true, 600, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0), refusedByRule)
+	w.packet(true, 900, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0)
+	w.packet(false, 901.1, 1000, packet.TCPFin|packet.TCPAck, 0, 10*mss+1, 509, 0)
+	if a := w.explained(t, flow); a.Time.all() > 4*ms || a.ThroughputBps < 20e6 || a.Cause == BySender {
+		t.Errorf("%s, %+v, %d bit/s", a.Cause, a.Time, a.ThroughputBps)
+	}
+}
