@@ -49,6 +49,8 @@ func (r *Ring) WhyEmpty(ctx context.Context, s *Selection) (notes []Note) {
 	now := placenow.NewLinks(ctx, r.Domain)
 	notes = append(appendWarning(notes, err), r.unsentNotes(s, now)...)
 	notes = append(notes, portsNotUp(now, nil)...)
+	notes = append(notes, unusable(now)...)
+	notes = append(notes, noRouteOut(now)...)
 	return append(notes, nodesSilent(now)...)
 }
 

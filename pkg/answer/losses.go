@@ -54,23 +54,39 @@ func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 		for _, f := range list[i].TopFlows {
 			dsts = append(dsts, f.Dst)
 		}
-		list[i].Place = c.placeNow(&list[i].LossPlace, dsts, placenow.Mean(list[i].Bytes, list[i].Packets), afterDelivery)
+		mean := placenow.Mean(list[i].Bytes, list[i].Packets)
+		list[i].Place = c.placeNow(&list[i].LossPlace, dsts, mean, afterDelivery)
+		list[i].Causes = c.links().Causes(&list[i].LossPlace, flowsOf(list[i].TopFlows), mean)
 		said = append(said, list[i].NotUp...)
 	}
 	return Rows[LossRow]{list, append(c.placesFull(), c.besideLosses(rows, said, afterDelivery)...)}
 }
 
+// flowsOf are the flows of such rows.
+func flowsOf(rows []aggregate.LossFlow) []aggregate.Flow {
+	flows := make([]aggregate.Flow, len(rows))
+	for i := range rows {
+		flows[i] = rows[i].Flow
+	}
+	return flows
+}
+
 // stillUnderWay says how many packets may be lost, and nobody knows yet. Of an answer without packets WhyEmpty
 // says it.
 func (c *Counts) stillUnderWay() []Note {
-	if c.late != nil {
-		c.late()
-		c.late = nil
-	}
+	c.countUnderWay()
 	if c.underWay == 0 || c.Totals().Packets == 0 || !c.matched {
 		return nil
 	}
 	return []Note{StillUnderWay{c.underWay, c.sources.ring.Domain.Options.Timeout}}
+}
+
+// countUnderWay counts what has not ended, where that was left for when it is asked for.
+func (c *Counts) countUnderWay() {
+	if c.late != nil {
+		c.late()
+		c.late = nil
+	}
 }
 
 // placeNow is what is known now of a place where packets to these addresses were lost, of so many bytes on average.
@@ -103,8 +119,11 @@ func (c *Counts) besideBoth(said []placenow.PortState) []Note {
 	notes := append(c.loops(), c.stillUnderWay()...)
 	// Of an answer without packets WhyEmpty says it.
 	if c.Totals().Packets > 0 && c.sources != nil && c.sources.ring != nil {
-		notes = append(notes, c.sources.ring.unsentNotes(c.question.Selection, c.links())...)
+		unsent := c.sources.ring.unsentNotes(c.question.Selection, c.links())
+		notes = append(notes, unsent...)
+		notes = append(notes, c.replies(unsent)...)
 		notes = append(notes, portsNotUp(c.links(), said)...)
+		notes = append(notes, unusable(c.links())...)
 		more, _ := c.kernelDrops()
 		notes = append(notes, more...)
 	}
@@ -180,7 +199,9 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 	var said []placenow.PortState
 	for i := range a.List {
 		row := &a.List[i]
-		row.Place = c.placeNow(&row.LossPlace, []string{row.Dst}, placenow.Mean(row.Bytes, row.Packets), false)
+		mean := placenow.Mean(row.Bytes, row.Packets)
+		row.Place = c.placeNow(&row.LossPlace, []string{row.Dst}, mean, false)
+		row.Causes = c.links().Causes(&row.LossPlace, []aggregate.Flow{row.Flow}, mean)
 		said = append(said, a.List[i].NotUp...)
 	}
 	a.Notes = append(a.Notes, c.expired()...)

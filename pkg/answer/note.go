@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/replies"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/system/resident"
@@ -27,6 +28,7 @@ var Kinds = []Note{
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, QueueUnseen{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{}, NodesSilent{},
+	Unanswered{}, AnswersElsewhere{}, ErrorsLimited{}, AddressesUnusable{}, NoRouteOut{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
@@ -197,6 +199,7 @@ type (
 		Flows                  []UnsentFlow         // most first
 		Queue                  string               // of the ports, its kind; "": they have none
 		NotUp                  []placenow.PortState // of the ports
+		Causes                 []placenow.Cause     // as nodes say, of the flow with most packets
 		Netfilter              *placenow.Netfilter  // nil: its hooks did not drop them, or the node cannot be asked
 		// SinceAttach: packets of a shorter time were asked for, but only all of them are counted.
 		SinceAttach bool
@@ -207,6 +210,26 @@ type (
 	NodesSilent struct{ placenow.Silent }
 	// UnsentFull: the same of flows for which there was no room.
 	UnsentFull struct{ Packets uint64 }
+)
+
+// What became of answers.
+type (
+	// Unanswered: requests of a flow were delivered to a node, and it sent no answer.
+	Unanswered struct {
+		replies.Unanswered
+		Cause *placenow.Cause // nil: the node does not say why
+	}
+	// AnswersElsewhere: answers took another path than the requests, and were lost there.
+	AnswersElsewhere struct{ replies.Elsewhere }
+	// ErrorsLimited: a node held back ICMP errors about packets whose TTL was used up there.
+	ErrorsLimited struct {
+		Packets uint64 // of these
+		placenow.Limited
+	}
+	// AddressesUnusable: nodes have these addresses, and do not use them.
+	AddressesUnusable struct{ List []placenow.Cause }
+	// NoRouteOut: a node's programs sent so many packets, since attach, to which it has no route.
+	NoRouteOut struct{ placenow.NoRouteOut }
 )
 
 // LastSeen is a node where packets were seen last that expired.
@@ -313,6 +336,11 @@ func (Unsent) Kind() string              { return "unsent" }
 func (UnsentFull) Kind() string          { return "unsent_full" }
 func (PortsNotUp) Kind() string          { return "ports_not_up" }
 func (NodesSilent) Kind() string         { return "nodes_silent" }
+func (Unanswered) Kind() string          { return "unanswered" }
+func (AnswersElsewhere) Kind() string    { return "answers_elsewhere" }
+func (ErrorsLimited) Kind() string       { return "errors_limited" }
+func (AddressesUnusable) Kind() string   { return "addresses_unusable" }
+func (NoRouteOut) Kind() string          { return "no_route_out" }
 func (SegmentDamaged) Kind() string      { return "segment_damaged" }
 func (NotKept) Kind() string             { return "not_kept" }
 func (RecordingCovers) Kind() string     { return "recording_covers" }

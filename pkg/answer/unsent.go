@@ -82,6 +82,10 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *placenow.Links)
 		}
 		rows[at].Packets += u.Packets
 		rows[at].add(now.OfUnsent(u.Port, u.Dst.String(), reason, function), r.Domain.PortByID(u.Port))
+		if rows[at].Causes == nil {
+			flow := aggregate.Flow{Proto: record.ProtoName(u.Proto), Src: u.Src.String(), Dst: u.Dst.String()}
+			rows[at].Causes = now.Causes(&aggregate.LossPlace{Node: of.Node, Reason: reason, Function: function}, []aggregate.Flow{flow}, 0)
+		}
 		rows[at].Netfilter = now.Inside(&aggregate.LossPlace{Node: of.Node, Reason: reason, Function: function}).Netfilter
 		rows[at].Flows = append(rows[at].Flows, flow)
 	}

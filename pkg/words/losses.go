@@ -162,6 +162,7 @@ var shortWords = map[string]string{
 var functionWords = map[string]string{
 	"arp_error_report":    "no ARP answer",
 	"ndisc_error_report":  "no neighbour's answer",
+	"neigh_invalidate":    "no neighbour's answer",
 	"nf_hook_slow":        ruleOrConntrack,
 	"ip_rcv_finish":       "no route",
 	"ip_error":            "no route",
@@ -180,6 +181,9 @@ const (
 	ruleOrConntrack = "firewall rule, or conntrack"
 )
 
+// forwarding are the functions that lower the TTL. Others refuse a header before that.
+var forwarding = []string{"ip_forward", "ip6_forward"}
+
 // Why is why packets were dropped in plain words, "" if there are none for it.
 func Why(reason, function string) string {
 	words := shortWords[reason]
@@ -190,10 +194,14 @@ func Why(reason, function string) string {
 		return emptied
 	case reason == "PKT_TOO_BIG" && function == "skb_tunnel_check_pmtu":
 		return "too large for the tunnel; the device answered \"too big\""
+	case reason == "IP_INHDR" && slices.Contains(forwarding, function):
+		return "TTL used up"
+	case reason == "IP_INHDR" && function != "":
+		return "bad header"
 	case reason == "NETFILTER_DROP" && (function == "" || function == rules.Hook):
 		return ruleOrConntrack
 	}
-	if function == "ndisc_error_report" || words == "" {
+	if function == "ndisc_error_report" || function == "neigh_invalidate" || words == "" {
 		if of := functionWords[function]; of != "" {
 			return of
 		}
@@ -215,6 +223,15 @@ func (s *Names) LossWhy(p *aggregate.LossPlace, now *placenow.Place) string {
 		why = netfilterWhy(now.Netfilter)
 	case p.Reason == "QDISC_DROP" && p.Qdisc != "":
 		why = queueWhy(p.Qdisc, now.Queue)
+	}
+	said, all := s.causes(now)
+	switch {
+	case said != "" && all:
+		why = said
+	case said != "" && why != "":
+		why += "; " + said
+	case said != "":
+		why = said
 	}
 	if why != "" && link != "" {
 		why += "; "

@@ -30,7 +30,7 @@ type Sentences struct {
 
 // Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
 func (w Sentences) Note(n answer.Note) (key, text string) {
-	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.recordingNote, w.reportNote} {
+	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.replyNote, w.recordingNote, w.reportNote} {
 		if key, text = of(n); text != "" {
 			return key, w.Face.Render(text)
 		}
@@ -358,7 +358,11 @@ func portsNotUpText(list []placenow.PortState) string {
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
 func unsentText(u *answer.Unsent) string {
 	place := aggregate.LossPlace{Node: u.Node, At: record.AtEgress, Reason: u.Reason, Function: u.Function, Qdisc: u.Queue}
-	why, words := cmp.Or(u.Reason, u.Function+"()"), (*Names)(nil).LossWhy(&place, &placenow.Place{NotUp: u.NotUp, Netfilter: u.Netfilter})
+	why := cmp.Or(u.Reason, u.Function+"()")
+	if u.Reason == "NOT_SPECIFIED" && u.Function != "" {
+		why = u.Function + "()"
+	}
+	words := (*Names)(nil).LossWhy(&place, &placenow.Place{NotUp: u.NotUp, Netfilter: u.Netfilter, Causes: u.Causes})
 	if words != "" {
 		why += " (" + words + ")"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/inspect"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -25,6 +26,8 @@ type Place struct {
 	Queue *Queue `json:"queue,omitempty"`
 	// Netfilter is of packets that its hooks freed. Absent: they did not, or the node cannot be asked.
 	Netfilter *Netfilter `json:"netfilter,omitempty"`
+	// Causes are what nodes say themselves of why.
+	Causes []Cause `json:"causes,omitempty"`
 }
 
 // PortState is a port, NODE/PORT, and whether it can send and receive.
@@ -44,6 +47,11 @@ type Links struct {
 	interfaces map[uint16]map[int]topo.Interface        // by node
 	byAddress  map[string][]*end                        // of all nodes, nil: not read yet
 	down       map[string][]*end                        // by node, nil: not read yet
+
+	causes     int                         // places that were looked at
+	ownerNodes map[string][]string         // names of nodes by address, nil: not read yet
+	bridges    map[string]*inspect.Bridges // by node, nil: it cannot be asked
+	macvlans   map[string][]inspect.Macvlan
 }
 
 // end is a port, or a bridge's member that leads to one.
@@ -203,7 +211,7 @@ var flooded = []string{"OTHERHOST", "NO_TX_TARGET", record.NotSeen, "br_flood", 
 
 // unanswered are reasons, and functions where there is none, for which the receiver's port can be why, if it is
 // down: it does not answer.
-var unanswered = []string{"NEIGH_FAILED", "NEIGH_QUEUEFULL", "arp_error_report", "ndisc_error_report"}
+var unanswered = []string{"NEIGH_FAILED", "NEIGH_QUEUEFULL", "arp_error_report", "ndisc_error_report", "neigh_invalidate"}
 
 // ofLink are the reasons, beside all those, for which the place's own port can be why, or its peer.
 var ofLink = []string{

@@ -45,6 +45,7 @@ type Nodes struct {
 	of      *domain.Domain
 	asker   *asker
 	kernel  kernel
+	inspect inspector
 	before  *domain.Counted // nil: not read yet
 	queues  map[string]map[string]topo.Qdisc
 	filters map[string]*Netfilter
@@ -66,7 +67,7 @@ type kernel struct {
 }
 
 func newNodes(ctx context.Context, d *domain.Domain) *Nodes {
-	return &Nodes{of: d, asker: newAsker(ctx),
+	return &Nodes{of: d, asker: newAsker(ctx), inspect: theInspector,
 		kernel: kernel{topo.NodeSpec.Interfaces, topo.NodeSpec.Qdiscs, topo.NodeSpec.Counters, rules.Dropping},
 		queues: make(map[string]map[string]topo.Qdisc), filters: make(map[string]*Netfilter),
 		counts: make(map[string]*kernelCounts)}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answer
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/replies"
+	"github.com/vnetradar/radar/pkg/packet"
+)
+
+// replies say which requests got no answer, why, and which answers were lost on another path. What nodes dropped before it
+// was sent is said already.
+func (c *Counts) replies(unsent []Note) (notes []Note) {
+	if c.question.filtered && c.keep == nil { // answers were not counted: they do not match
+		return nil
+	}
+	c.countUnderWay()
+	seen := &replies.Seen{Flows: c.sums.Flows(c.Names, nil), Paths: c.sums.Paths(c.Names), UnderWay: c.unended.has,
+		Before: time.Now().Add(-aWhile).UnixNano()}
+	unanswered, elsewhere := replies.Find(seen)
+	asked := c.askedFlows()
+	delivered := requestsDelivered(seen.Flows)
+	for _, u := range unanswered {
+		if asked != nil && !asked[u.Flow.String()] || saidUnsent(unsent, &u) {
+			continue
+		}
+		if n, known := c.links().Answered(u.Node, u.Proto); known && u.ICMPID != nil && n >= delivered[u.Node+u.Proto] {
+			continue // its answers were not measured
+		}
+		if note, is := c.unanswered(u); is {
+			notes = append(notes, note)
+		}
+	}
+	for _, e := range elsewhere {
+		if asked == nil || asked[e.Flow.String()] {
+			notes = append(notes, AnswersElsewhere{e})
+		}
+	}
+	return append(notes, c.errorsLimited()...)
+}
+
+// unanswered asks the node why it sent no answer. A watch, or a protocol in which not everything is answered, tells nothing
+// by itself: only what the node says counts.
+func (c *Counts) unanswered(u replies.Unanswered) (note Unanswered, is bool) {
+	note.Unanswered = u
+	note.Cause, _ = c.links().NoAnswer(&placenow.Request{Node: u.Node, From: u.From, To: u.To, Proto: u.Proto, Port: u.Port})
+	d := c.sources.Domain()
+	sure := u.Proto != "udp" && u.Dropped < u.Requests && (d == nil || d.Options.Watch == "")
+	return note, note.Cause != nil || sure || u.OtherSource.IsValid()
+}
+
+// askedFlows are the names of the flows that are asked for; nil: all.
+func (c *Counts) askedFlows() map[string]bool {
+	if c.keep == nil {
+		return nil
+	}
+	asked := make(map[string]bool)
+	for _, f := range c.sums.Flows(c.Names, c.keep) {
+		asked[f.Flow.String()] = true
+	}
+	return asked
+}
+
+// requestsDelivered counts echo requests by node and protocol: those of flows that all took one path.
+func requestsDelivered(flows []aggregate.FlowRow) map[string]uint64 {
+	n := make(map[string]uint64)
+	for i := range flows {
+		f := &flows[i]
+		if t := f.ICMPType; f.ICMPID == nil || t == nil || *t != 8 && *t != 128 || len(f.PathList) == 0 {
+			continue
+		}
+		path := f.PathList[0].Path
+		if at := lastNode(path); at != "" {
+			n[at+f.Proto] += f.Delivered
+		}
+	}
+	return n
+}
+
+// lastNode is the last one of a path's text.
+func lastNode(path string) string {
+	i := len(path)
+	for i > 0 && path[i-1] != ' ' {
+		i--
+	}
+	return path[i:]
+}
+
+// saidUnsent reports whether there is a note that the node itself dropped packets to who asked.
+func saidUnsent(notes []Note, u *replies.Unanswered) bool {
+	return slices.ContainsFunc(notes, func(n Note) bool {
+		unsent, is := n.(Unsent)
+		return is && unsent.Node == u.Node && slices.ContainsFunc(unsent.Flows, func(f UnsentFlow) bool { return f.Dst == u.From.String() })
+	})
+}
+
+// maxPairs bounds how many pairs of addresses are kept of packets that have not ended.
+const maxPairs = 4096
+
+// pairs are from whom to whom packets are under way.
+type pairs map[[2]netip.Addr]bool
+
+// add notes a packet that has not ended.
+func (w pairs) add(p *packet.Packet) {
+	if p.HasTuple && len(w) < maxPairs {
+		w[[2]netip.Addr{address(p.Src, p.IPv6), address(p.Dst, p.IPv6)}] = true
+	}
+}
+
+// has reports whether a packet can be under way; of too many nobody knows.
+func (w pairs) has(src, dst netip.Addr) bool { return len(w) >= maxPairs || w[[2]netip.Addr{src, dst}] }
+
+// errorsLimited says which nodes held back ICMP errors about packets whose TTL was used up there: a traceroute, or mtr,
+// shows that as loss.
+func (c *Counts) errorsLimited() (notes []Note) {
+	type at struct {
+		node string
+		v6   bool
+	}
+	expired := make(map[at]uint64)
+	var order []at
+	for _, row := range c.lossRows(false) {
+		if row.Reason != "IP_INHDR" || len(row.TopFlows) == 0 {
+			continue
+		}
+		of := at{row.Node, row.TopFlows[0].IPVersion == 6}
+		if expired[of] == 0 {
+			order = append(order, of)
+		}
+		expired[of] += row.Packets
+	}
+	for _, of := range order {
+		if limited, ok := c.links().ErrorsLimited(of.node, of.v6); ok {
+			notes = append(notes, ErrorsLimited{expired[of], limited})
+		}
+	}
+	return notes
+}
+
+// unusable says which addresses nodes have and do not use.
+func unusable(l *placenow.Links) []Note {
+	if list := l.Unusables(); len(list) > 0 {
+		return []Note{AddressesUnusable{list}}
+	}
+	return nil
+}
+
+// noRouteOut says of which nodes programs sent packets to where these have no route: of such nothing is measured.
+func noRouteOut(l *placenow.Links) (notes []Note) {
+	for _, n := range l.NoRoutesOut() {
+		notes = append(notes, NoRouteOut{n})
+	}
+	return notes
+}
+
+// address is one of a packet's.
+func address(a packet.Addr, v6 bool) netip.Addr {
+	addr, _ := netip.ParseAddr(a.Text(v6))
+	return addr
+}
