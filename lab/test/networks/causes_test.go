@@ -50,7 +50,10 @@ var causes = []network{
 			w.sh("r", "ip link set eth1 mtu 1400")
 			w.sh("b", "ip link set eth0 mtu 1400")
 		},
-		symptom: silent("a", "10.2.0.1", "-M", "probe", "-s", "1450"), // it believes no ICMP error
+		symptom: func(w *world) bool {
+			w.sh("a", "ip route flush cache") // what it has learned of the path
+			return w.answers("a", "10.2.0.1", "-M", "do", "-s", "1450") == 0
+		},
 		asks:    []ask{{"loss", []string{`\br\b.*PKT_TOO_BIG`, `larger than the MTU of r/eth1, 1400`}, ""}},
 	},
 	{
@@ -177,7 +180,7 @@ var causes = []network{
 // macvlanOnH: c has a macvlan of h/eth0, at whose other end x is.
 func macvlanOnH(w *world) {
 	w.wire("h/eth0", "10.6.0.1/24", "x/eth0", "10.6.0.254/24")
-	w.sh("h", "ip link add mv0 link eth0 type macvlan mode bridge; ip link set mv0 netns "+w.Name("c"))
+	w.sh("h", "ip link add mv0 link eth0 type macvlan mode bridge; ip link set mv0 netns "+w.Net.Name("c"))
 	w.sh("c", "ip link set mv0 up; ip addr add 10.6.0.2/24 dev mv0")
 }
 
