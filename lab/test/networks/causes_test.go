@@ -54,7 +54,7 @@ var causes = []network{
 			w.sh("a", "ip route flush cache") // what it has learned of the path
 			return w.answers("a", "10.2.0.1", "-M", "do", "-s", "1450") == 0
 		},
-		asks:    []ask{{"loss", []string{`\br\b.*PKT_TOO_BIG`, `larger than the MTU of r/eth1, 1400`}, ""}},
+		asks: []ask{{"loss", []string{`\br\b.*PKT_TOO_BIG`, `larger than the MTU of r/eth1, 1400`}, ""}},
 	},
 	{
 		name: "isolated ports", nodes: "a b s",
