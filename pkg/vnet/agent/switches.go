@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/vnet/topo/readers"
 )
 
 // switchEvery is how often a node is looked at, at most: who has which socket open is asked of
@@ -75,22 +76,21 @@ func (s *switches) look(nodes []uint16) {
 			continue
 		}
 		s.looked[n.ID] = time.Now()
-		readers := topo.FindReaders([]topo.NodeSpec{topo.SpecOf(*n)})
-		s.settle(n, readers, forwards)
+		s.settle(n, readers.Find([]topo.NodeSpec{topo.SpecOf(*n)}), forwards)
 	}
 }
 
 // settle notes which of the readers forwards in node n: the one that reads most interfaces,
 // unless the one that is known is still there.
-func (s *switches) settle(n *domain.Node, readers []topo.Reader, forwards bool) {
-	var r topo.Reader
-	i := slices.IndexFunc(readers, func(r topo.Reader) bool { return r.Name == n.Switch })
+func (s *switches) settle(n *domain.Node, list []readers.Reader, forwards bool) {
+	var r readers.Reader
+	i := slices.IndexFunc(list, func(r readers.Reader) bool { return r.Name == n.Switch })
 	switch {
 	case i >= 0:
 		return
-	case len(readers) > 0 && forwards:
-		r = readers[0]
-	case len(readers) > 0:
+	case len(list) > 0 && forwards:
+		r = list[0]
+	case len(list) > 0:
 		return // another one, of which nothing is known
 	}
 	changed, err := datapath.SetSwitch(s.name, n.ID, r.Name)

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/vnet/topo/readers"
 )
 
 // AttachRequest says what to attach.
@@ -57,7 +58,7 @@ type AttachResult struct {
 	Notes []string
 	// Readers are processes that read all that comes in at several interfaces of one of the
 	// request's nodes, and may forward it.
-	Readers []topo.Reader
+	Readers []readers.Reader
 	// Conflicts are rules of the request's nodes that use our mark bits although these
 	// nodes carry the mark: Options.Carry says which bits.
 	Conflicts []rules.Conflict

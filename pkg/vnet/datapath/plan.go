@@ -26,6 +26,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/vnet/topo/readers"
 )
 
 // plan is a request, worked out.
@@ -99,7 +100,7 @@ func prepare(ctx context.Context, req AttachRequest) (*plan, error) {
 	if err := p.chooseIPv6(ctx, p.change.Next); err != nil {
 		return nil, err
 	}
-	p.result.Readers = slices.DeleteFunc(topo.FindReaders(req.Nodes), func(r topo.Reader) bool { return !r.ReadsSeveral() })
+	p.result.Readers = slices.DeleteFunc(readers.Find(req.Nodes), func(r readers.Reader) bool { return !r.ReadsSeveral() })
 	return p, p.describe()
 }
 

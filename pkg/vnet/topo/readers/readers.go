@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+// Package readers finds the processes that read all that comes in at interfaces of nodes.
+package readers
 
 import (
 	"bufio"
@@ -14,6 +15,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Reader is a process that has a packet socket for all that comes in at interfaces of a node:
@@ -38,9 +41,9 @@ const (
 	maxSocketFile = 1 << 20
 )
 
-// FindReaders finds the readers in these nodes, in their order; of one node those with most
+// Find finds the readers in these nodes, in their order; of one node those with most
 // interfaces first. It is best effort: processes that cannot be looked at are left out.
-func FindReaders(nodes []NodeSpec) []Reader {
+func Find(nodes []topo.NodeSpec) []Reader {
 	type socket struct{ node, ifindex int }
 	sockets := make(map[string]socket) // by inode
 	for i, n := range nodes {

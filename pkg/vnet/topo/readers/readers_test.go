@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package topo
+package readers
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Processes that read all of several interfaces of a node are found, and who reads one protocol
@@ -19,7 +20,7 @@ func TestFindReaders(t *testing.T) {
 	n := nstest.New(t, "a", "b")
 	n.Veth("a", "e0", "b", "e0")
 	n.Veth("a", "e1", "b", "e1")
-	specs, err := ParseSpecs([]string{n.Spec("a"), n.Spec("b")})
+	specs, err := topo.ParseSpecs([]string{n.Spec("a"), n.Spec("b")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestFindReaders(t *testing.T) {
 	}
 	want := func(readers ...Reader) {
 		t.Helper()
-		got := FindReaders(specs)
+		got := Find(specs)
 		if len(got) != len(readers) {
 			t.Fatalf("readers %+v, want %+v", got, readers)
 		}
@@ -71,7 +72,7 @@ func TestFindReaders(t *testing.T) {
 	listen("b", "e0", unix.ETH_P_ALL)
 	listen("a", "e1", unix.ETH_P_ALL)
 	want(Reader{Node: "a", Ports: 2}, Reader{Node: "b", Ports: 1})
-	if r := FindReaders(specs); !r[0].ReadsSeveral() || r[1].ReadsSeveral() {
+	if r := Find(specs); !r[0].ReadsSeveral() || r[1].ReadsSeveral() {
 		t.Errorf("%+v: want the first one to read several interfaces", r)
 	}
 	listen("b", "", unix.ETH_P_ALL)
