@@ -121,9 +121,9 @@ func memberOf(d *domain.Domain, port string) string {
 
 // AddStates adds to ports what the kernel says of them now. A node that cannot be entered, for lack of rights or
 // because it is gone, has nothing of it.
-func AddStates(list []Node, d *domain.Domain) {
+func AddStates(list []Node, look func(node uint16) map[int]topo.Interface) {
 	for i := range list {
-		interfaces := placenow.InterfacesOf(d, list[i].ID)
+		interfaces := look(list[i].ID)
 		for j := range list[i].Ports {
 			p := &list[i].Ports[j]
 			p.State, p.MTU = interfaces[p.Ifindex].State, interfaces[p.Ifindex].MTU

@@ -27,7 +27,7 @@ var Kinds = []Note{
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, QueueUnseen{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
-	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{}, NodesSilent{},
+	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{}, NodesSilent{}, Doubled{},
 	Unanswered{}, AnswersElsewhere{}, ErrorsLimited{}, AddressesUnusable{}, NoRouteOut{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
@@ -48,6 +48,8 @@ type (
 		Domain  string
 		Trouble resident.Trouble
 	}
+	// Doubled: several nodes have the same address.
+	Doubled struct{ Doubles []Double }
 	// DiskFull: a full disk is why the agent cannot do these.
 	DiskFull struct {
 		Domain   string
@@ -61,6 +63,13 @@ type (
 	// EqualUnderWay: some of NotMeasured were equal to packets that were under way.
 	EqualUnderWay struct{ Packets uint64 }
 )
+
+// Double is an address that interfaces of several nodes have.
+type Double struct {
+	Address string   `json:"address"` // MAC or IP
+	Ports   []string `json:"ports"`   // NODE/INTERFACE
+	OneLink bool     `json:"one_link"`
+}
 
 // Reason is why packets were not measured: the end of a counter's name.
 type Reason struct {
@@ -334,6 +343,7 @@ func (MovedAddress) Kind() string        { return "moved_address" }
 func (RoutingLoop) Kind() string         { return "routing_loop" }
 func (Unsent) Kind() string              { return "unsent" }
 func (UnsentFull) Kind() string          { return "unsent_full" }
+func (Doubled) Kind() string             { return "doubled_address" }
 func (PortsNotUp) Kind() string          { return "ports_not_up" }
 func (NodesSilent) Kind() string         { return "nodes_silent" }
 func (Unanswered) Kind() string          { return "unanswered" }

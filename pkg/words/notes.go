@@ -57,6 +57,9 @@ func (w Sentences) domainNote(n answer.Note) (key, text string) {
 		return Say("warning: %v", n.Err)
 	case answer.NoAgent:
 		return Say("%s", NoAgentText(n.Lease, n.Domain))
+	case answer.Doubled: // with -f once for each set of them
+		text = doubledText(n.Doubles)
+		return text, text
 	case answer.AgentFails, answer.DiskFull:
 		text := w.trouble(n)
 		return text, text
@@ -329,6 +332,25 @@ func nodesSilentText(n *answer.NodesSilent) string {
 		texts = append(texts, fmt.Sprintf("no time was left for %s (%v for all nodes)", namesText(n.NoTime), placenow.AllNodes))
 	}
 	return strings.Join(texts, ", ") + ": what nodes say now of links, queues, rules and counters is not all in the answer"
+}
+
+// maxDoubles is how many addresses a note names.
+const maxDoubles = 4
+
+// doubledText is "several nodes have one address: 10.0.0.5 on one link: a/e0, b/e0; 2 more (...)".
+func doubledText(doubles []answer.Double) string {
+	var texts []string
+	for _, d := range doubles[:min(len(doubles), maxDoubles)] {
+		text := d.Address
+		if d.OneLink {
+			text += " on one link"
+		}
+		texts = append(texts, text+": "+namesText(d.Ports))
+	}
+	if more := len(doubles) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return "several nodes have one address, so that packets for one may go to another: " + strings.Join(texts, "; ")
 }
 
 // namesText is "h1, h2, h3, 2 more".

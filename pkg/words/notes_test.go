@@ -58,6 +58,9 @@ func TestNoteWords(t *testing.T) {
 		"h2 did not answer in 1s, no time was left for a, b, c, 2 more (2s for all nodes): what nodes say now of links, queues, rules and counters is not all in the answer": answer.NodesSilent{Silent: placenow.Silent{
 			NoAnswer: []string{"h2"}, NoTime: []string{"a", "b", "c", "d", "e"}}},
 		"nothing saw the end of 3 waits in queues: no queue has them, the links behind have them (radar packets --output json: queue_unseen)": answer.QueueUnseen{Waits: 3},
+		"several nodes have one address, so that packets for one may go to another: 10.0.0.1 on one link: a/e0, b/e0; b: a/e0, b/e0; c: a/e0, b/e0; d: a/e0, b/e0; 1 more": answer.Doubled{Doubles: []answer.Double{
+			{Address: "10.0.0.1", Ports: []string{"a/e0", "b/e0"}, OneLink: true}, {Address: "b", Ports: []string{"a/e0", "b/e0"}},
+			{Address: "c", Ports: []string{"a/e0", "b/e0"}}, {Address: "d", Ports: []string{"a/e0", "b/e0"}}, {Address: "e"}}},
 		"none of 3 packets passed through a node": answer.NoLatency{By: aggregate.ByNode, Packets: 3},
 		"not up now: a/e0 (down), a/e1 (no carrier), a/e2 (down), 2 more (radar topo)": answer.PortsNotUp{Ports: []placenow.PortState{
 			{Port: "a/e0", State: topo.Down}, {Port: "a/e1", State: topo.NoCarrier}, {Port: "a/e2", State: topo.Down}, {Port: "a/e3", State: topo.Down}, {Port: "a/e4", State: topo.Down}}},

@@ -35,3 +35,21 @@ func InterfacesOf(d *domain.Domain, node uint16) map[int]topo.Interface {
 	}
 	return interfaces
 }
+
+// InterfacesNow is InterfacesOf the nodes of one domain, which asks a node once.
+func InterfacesNow(d *domain.Domain) func(node uint16) map[int]topo.Interface {
+	return LookOnce(func(node uint16) map[int]topo.Interface { return InterfacesOf(d, node) })
+}
+
+// LookOnce is a look that asks a node once.
+func LookOnce(look func(node uint16) map[int]topo.Interface) func(node uint16) map[int]topo.Interface {
+	seen := make(map[uint16]map[int]topo.Interface)
+	return func(node uint16) map[int]topo.Interface {
+		interfaces, known := seen[node]
+		if !known {
+			interfaces = look(node)
+			seen[node] = interfaces
+		}
+		return interfaces
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/system/resident"
@@ -159,7 +161,8 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 		Memory: MemoryOf(h.Memory()), Nodes: Nodes(d, w.Face),
 		Selectors: d.Selectors, WatchContainers: d.WatchContainers,
 	}
-	answer.AddStates(v.Nodes, d)
+	look := placenow.InterfacesNow(d)
+	answer.AddStates(v.Nodes, look)
 	process, err := agent.Find(d.Name)
 	if err != nil {
 		return nil, err
@@ -183,6 +186,7 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 		v.Recorder = &Recorder{running.PID, running.Status}
 		v.Notes = append(v.Notes, w.Texts(answer.NotKeptNotes(running.NotKept))...)
 	}
+	v.Notes = append(v.Notes, w.Texts(topology.DoubleNotes(d, look))...)
 	v.Lease = answer.LeaseOf(h)
 	if err := r.Collector.Poll(); err != nil {
 		return nil, fmt.Errorf("read the ring: %w", err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -160,18 +159,9 @@ func livingPeer(d *domain.Domain, p *domain.Port) *domain.Port {
 	return peer
 }
 
-// AddInterfaces adds what the kernel says of the ports now: their state, MTU and addresses. A node that cannot be
-// entered, for lack of rights or because it is gone, has nothing of it.
-func (t *Topology) AddInterfaces(d *domain.Domain) {
-	t.addInterfaces(func(node uint16) map[int]topo.Interface { return placenow.InterfacesOf(d, node) })
-}
-
-// AddInterfacesOf adds the same as the sources have it: of a recording what was so at its end.
-func (t *Topology) AddInterfacesOf(s *answer.Sources) {
-	t.addInterfaces(s.Interfaces)
-}
-
-func (t *Topology) addInterfaces(look func(node uint16) map[int]topo.Interface) {
+// AddInterfaces adds what the kernel says of the ports: their state, MTU and addresses. A node that cannot be entered,
+// for lack of rights or because it is gone, has nothing of it.
+func (t *Topology) AddInterfaces(look func(node uint16) map[int]topo.Interface) {
 	states := make(map[string]topo.State)
 	for i := range t.Nodes {
 		interfaces := look(t.Nodes[i].ID)

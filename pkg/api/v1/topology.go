@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/topology"
 )
 
@@ -18,23 +19,33 @@ func (a *API) registerTopology() {
 		OneDomain
 		Load bool `query:"load" doc:"with packets, times and losses since attach"`
 	}
-	huma.Register(a.huma, ofDomain("topology", "/topology", "Nodes, ports and links, with those that reports reveal"), func(ctx context.Context, q *topologyAsked) (*Output[*topology.Topology], error) {
-		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[*topology.Topology], error) {
+	huma.Register(a.huma, ofDomain("topology", "/topology", "Nodes, ports and links, with those that reports reveal"), func(ctx context.Context, q *topologyAsked) (*Output[*Topology], error) {
+		return once(ctx, a.answers, q.asked, func(ctx context.Context) (*Output[*Topology], error) {
 			t, err := a.topology(ctx, q.Domain, q.Load)
 			return output(t), err
 		})
 	})
 }
 
-func (a *API) topology(ctx context.Context, name string, load bool) (t *topology.Topology, err error) {
+// Topology is a domain's, with what is to be said of it.
+type Topology struct {
+	*topology.Topology
+	Notes []Note `json:"notes,omitempty"`
+}
+
+func (a *API) topology(ctx context.Context, name string, load bool) (*Topology, error) {
 	all := &answer.Selection{}
-	_, err = a.open(name, all, func(s *answer.Sources) ([]answer.Note, error) {
+	var t *topology.Topology
+	var doubles []answer.Note
+	_, err := a.open(name, all, func(s *answer.Sources) ([]answer.Note, error) {
 		d := s.Domain()
 		if d == nil {
 			t = topology.ReportedTopology(name)
 		} else {
 			t = topology.New(d)
-			t.AddInterfacesOf(s)
+			look := placenow.LookOnce(s.Interfaces)
+			t.AddInterfaces(look)
+			doubles = topology.DoubleNotes(d, look)
 			for i := range t.Nodes {
 				t.Nodes[i].Header = a.Face.Render(t.Nodes[i].Header)
 			}
@@ -54,5 +65,8 @@ func (a *API) topology(ctx context.Context, name string, load bool) (t *topology
 		}
 		return nil, nil
 	})
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	return &Topology{t, a.said(doubles)}, nil
 }

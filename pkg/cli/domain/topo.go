@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/cli/graph"
 	"github.com/vnetradar/radar/pkg/cli/kit"
@@ -29,6 +30,10 @@ but nobody is at the other end: its peer is down. -o wide adds the MTU.
 A macvlan, ipvlan or VLAN whose other end is an interface of another node is connected to
 that; "beside" are those on the same interface that it reaches without going out there,
 unseen by radar. A port with such ones on it is "below" them.
+
+Below the table stand addresses that several nodes have: a MAC address on one link, an IP
+address on one link or in all. Those of the loopback interface may be anycast, and do not
+count.
 
 -o mermaid and -o dot draw that, for Markdown pages and for Graphviz. A dashed node
 was not named by anyone, but found: it closes a bridge.
@@ -83,13 +88,14 @@ func showRecordedTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, l
 		}
 		k.ShowNames(d)
 		v := shownTopology(d)
-		v.AddInterfacesOf(s)
+		v.AddInterfaces(s.Interfaces)
+		doubles := topology.DoubleNotes(d, s.Interfaces)
 		if !load {
-			return printTopo(k, v, format)
+			return printTopo(k, v, format, doubles)
 		}
 		return k.AskOnce(ctx, s, &answer.Question{Selection: all, Now: k.Now()}, func(c *answer.Counts) error {
 			v.AddLoad(c)
-			return printTopo(k, v, format)
+			return printTopo(k, v, format, doubles)
 		})
 	})
 }
@@ -101,15 +107,17 @@ func showTopo(k *kit.Kit, ctx context.Context, format kit.GraphFormat, load bool
 	}
 	k.ShowNames(d)
 	v := shownTopology(d)
-	v.AddInterfaces(d)
+	look := placenow.InterfacesNow(d)
+	v.AddInterfaces(look)
+	doubles := topology.DoubleNotes(d, look)
 	if !load {
-		return printTopo(k, v, format)
+		return printTopo(k, v, format, doubles)
 	}
 	all := &answer.Selection{}
 	return k.ReadRing(all, func(ring *answer.Ring) error {
 		return k.AskOnce(ctx, answer.Only(ring), &answer.Question{Selection: all, Now: k.Now()}, func(c *answer.Counts) error {
 			v.AddLoad(c)
-			return printTopo(k, v, format)
+			return printTopo(k, v, format, doubles)
 		})
 	})
 }
@@ -123,22 +131,32 @@ func shownTopology(d *domain.Domain) *topology.Topology {
 	return v
 }
 
-func printTopo(k *kit.Kit, v *topology.Topology, format kit.GraphFormat) error {
+// printTopo prints a topology, and what is to be said of it below.
+func printTopo(k *kit.Kit, v *topology.Topology, format kit.GraphFormat, notes []answer.Note) (err error) {
 	switch format {
 	case kit.FormatMermaid:
-		return drawing(v, k.Shown).Mermaid(k.Out)
+		err = drawing(v, k.Shown).Mermaid(k.Out)
 	case kit.FormatDOT:
-		return drawing(v, k.Shown).DOT(k.Out)
+		err = drawing(v, k.Shown).DOT(k.Out)
 	case kit.GraphFormat(kit.FormatJSON):
-		return kit.PrintJSON(k.Out, v)
+		err = kit.PrintJSON(k.Out, v)
+	default:
+		err = printTopoTables(k, v, format == kit.GraphFormat(kit.FormatWide))
 	}
+	if err == nil {
+		k.Note(notes)
+	}
+	return err
+}
+
+func printTopoTables(k *kit.Kit, v *topology.Topology, wide bool) error {
 	ports := 0
 	for _, n := range v.Nodes {
 		ports += len(n.Ports)
 	}
 	fmt.Fprintf(k.Out, "domain %s: %s, %s, %s\n", v.Domain,
 		words.Plural(len(v.Nodes), "node"), words.Plural(ports, "port"), words.Plural(countLinks(v), "link"))
-	if err := printTopoPorts(k, v, format == kit.GraphFormat(kit.FormatWide)); err != nil {
+	if err := printTopoPorts(k, v, wide); err != nil {
 		return err
 	}
 	return printTopoLoad(k, v)

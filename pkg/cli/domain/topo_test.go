@@ -41,7 +41,7 @@ func TestTopoPrint(t *testing.T) {
 				}
 				clitest.Golden(t, "topo"+load+"."+string(format), clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error {
 					k.ShowNames(d)
-					return printTopo(k, v, format)
+					return printTopo(k, v, format, nil)
 				}))
 			})
 		}
@@ -206,5 +206,25 @@ func TestTopoMacvlan(t *testing.T) {
 	v = topologyOf(w)
 	if p := v.Node("c").Ports[0]; p.Lower != topology.Outside || len(p.Beside) > 0 {
 		t.Errorf("c: %+v", p)
+	}
+}
+
+// What two nodes have one of is said by topo and status, and on the page: a MAC address on a link, an IP address anywhere.
+func TestTopoDoubles(t *testing.T) {
+	need.AsRoot(t)
+	w := clitest.NewWorld(t)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	const said = "several nodes have one address"
+	for _, command := range []string{"topo", "status"} {
+		if out := w.Radar(kit.ExitOK, command); strings.Contains(out, said) {
+			t.Errorf("radar %s:\n%s", command, out)
+		}
+	}
+	w.In("h1", "ip", "link", "set", "eth0", "address", "02:00:00:00:77:01")
+	w.In("r1", "ip", "link", "set", "eth0", "address", "02:00:00:00:77:01")
+	w.In("h2", "ip", "address", "add", "10.0.1.1/24", "dev", "eth0") // h1's
+	w.In("r1", "ip", "address", "add", "10.0.2.2/24", "dev", "eth1") // h2's
+	for _, command := range []string{"topo", "status"} {
+		w.Says([]string{command}, "02:00:00:00:77:01 on one link: h1/eth0, r1/eth0; 10.0.2.2 on one link: h2/eth0, r1/eth1; 10.0.1.1: h1/eth0, h2/eth0")
 	}
 }

@@ -31,7 +31,7 @@ func TestTopoTunnels(t *testing.T) {
 		},
 	}
 	v := topology.New(d)
-	table := string(clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error { return printTopo(k, v, "table") }))
+	table := string(clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error { return printTopo(k, v, "table", nil) }))
 	for _, want := range []string{"2 links", "b/gre1 by gre", name, "edge      outside"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
@@ -44,7 +44,7 @@ func TestTopoTunnels(t *testing.T) {
 	if got := len(v.Links[1].Load); got != 6 {
 		t.Errorf("%d directions among 3 ends", got)
 	}
-	drawing := string(clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error { return printTopo(k, v, kit.FormatMermaid) }))
+	drawing := string(clitest.Printed(t, kit.FormatTable, func(k *kit.Kit) error { return printTopo(k, v, kit.FormatMermaid, nil) }))
 	if !strings.Contains(drawing, "gre1 - gre1<br/>gre") || strings.Count(drawing, "mesh") < 4 {
 		t.Errorf("drawing\n%s", drawing)
 	}
