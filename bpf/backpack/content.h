@@ -98,7 +98,8 @@ static __always_inline bool may_have_borne(__u64 rest)
 
 /* What a packet is found by besides its content: flow hash:32 | port:16 | CHANGED_*. */
 #define CHANGED_PORT_SHIFT 32
-#define CHANGED_WITHIN_SHIFT 48 /* it was in the port's node, which carries the header */
+#define CHANGED_WITHIN_SHIFT 48	    /* it was in the port's node */
+#define CHANGED_MARKED (1ULL << 49) /* the slot is known by the mark; with CHANGED_WITHIN_SHIFT */
 
 /* bits_len, tags, rest: as wire_by_bits() takes them. */
 GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u64 where)
@@ -170,7 +171,7 @@ GLOBAL int take_one(__u32 index, __u32 tag, __u32 tag2, __u32 grown, __u32 port_
 }
 
 /*
- * The packets of an skb, the first of which is in the slot at index, have other content from now on:
+ * The packets of an skb, the first of which is in the slot at index, have other content from now on, and are counted:
  * by it they are known from that port on. Of trains of datagrams only the first one's can be seen. tags,
  * rest, size: as wire_by_bits() takes them.
  */
@@ -179,6 +180,7 @@ GLOBAL int take_content(__u32 index, __u64 tags, __u64 rest, __u32 size, __u32 p
 	__u32 hdr = rest >> 24 & 0x3ff, n = rest >> 34 & 0x7ff, k, grown;
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
 
+	count(RDR_C_CONTENT_CHANGED, n);
 	if (!s)
 		return 0;
 	grown = (n > 1 ? hdr + size : size) - s->len;
@@ -239,13 +241,43 @@ GLOBAL int had_slot(__u32 index, __u64 bits_len, __u64 tags, __u64 rest, __u64 w
 	       !is_changed_back(s, kept, where >> CHANGED_PORT_SHIFT & 0xffff);
 }
 
+/*
+ * Whether a packet with the slot at that index is the one in it, changed, or in a cut train one behind
+ * it. Returns its index | ID rule << 40 | FOUND, or 0. index_size: the index, and the size as in
+ * bits_len of wire_by_bits(); tags, rest: as there.
+ */
+GLOBAL __u64 changed_at(__u64 index_size, __u64 tags, __u64 rest, __u64 now, __u64 where)
+{
+	__u32 n = rest >> 34 & 0x7ff, hdr = rest >> 24 & 0x3ff, v6 = rest >> 45 & 1, off;
+	__u32 index = (__u32)index_size & (cfg_slots - 1);
+	__u32 len = (index_size >> 32 & 0x7fffffff) + (n > 1 ? hdr : 0), flow = where;
+	struct rdr_slot *s;
+
+	fill_if_member(index);
+	s = slot_at(index);
+	if (!s || !s->pos)
+		return 0;
+	off = n > 1 ? 0 : segment_by_place(s, tags);
+	index += off;
+	fill_if_member(index);
+	s = slot_at(index & (cfg_slots - 1));
+	/* A node may also translate addresses. Then TCP's sequence number tells. */
+	if (s && where & CHANGED_MARKED && s->proto == IPPROTO_TCP && s->tag == (__u32)tags)
+		flow = s->flow_hash;
+	if (!s || !may_be_in(s, rest, flow, now) || !is_alike(s, tags, len) ||
+	    (n > 1 && !is_run(index, run_form(n, hdr))) ||
+	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT & 1))
+		return 0;
+	return index | (__u64)(v6 ? ID_SHARED : off ? ID_FIXED : ID_COUNTS) << 40 | FOUND;
+}
+
 /* bits_len, tags, rest: as wire_by_bits() takes them. */
 GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u64 where)
 {
-	__u32 n = rest >> 34 & 0x7ff, hdr = rest >> 24 & 0x3ff, v6 = rest >> 45 & 1, index, off;
-	__u32 len = (bits_len >> 32 & 0x7fffffff) + (n > 1 ? hdr : 0), decrements = 0;
 	union rdr_bits bits = { .word = bits_len };
+	__u32 decrements = 0, index;
 	struct rdr_slot *s;
+	__u64 r;
 
 	index = guid_decode(bits, &decrements);
 	if (index == NO_INDEX || !may_have_borne(rest) || !may_be_under_way(now))
@@ -256,21 +288,8 @@ GLOBAL __u64 wire_by_flow(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, __u
 		return 0;
 	if (had_slot(index, bits_len, tags, rest, where))
 		return 0;
-	off = n > 1 ? 0 : segment_by_place(s, tags);
-	index += off;
-	fill_if_member(index);
-	s = slot_at(index & (cfg_slots - 1));
-	if (!s || !may_be_in(s, rest, where, now) || !is_alike(s, tags, len) ||
-	    (n > 1 && !is_run(index, run_form(n, hdr))) ||
-	    !is_due(index, where >> CHANGED_PORT_SHIFT & 0xffff, where >> CHANGED_WITHIN_SHIFT))
-		return 0;
-	count(RDR_C_CONTENT_CHANGED, n);
-	return index | (__u64)decrements << 32 |
-	       (__u64)(v6  ? ID_SHARED :
-		       off ? ID_FIXED :
-			     ID_COUNTS)
-		       << 40 |
-	       FOUND | 1ULL << FOUND_BY_BITS_SHIFT;
+	r = changed_at(index | (bits_len >> 32 << 32), tags, rest, now, where);
+	return r ? r | (__u64)decrements << 32 | 1ULL << FOUND_BY_BITS_SHIFT : 0;
 }
 
 /* Finds a packet that comes in by that port, or leaves by it, by its content, or (that has

@@ -141,6 +141,28 @@ GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 v6_form)
 	return r;
 }
 
+/*
+ * Finds a packet that leaves with a mark by the slot that this names, though it is another one by its content: rules and
+ * programs of the node may change that. The slot's packet must be in the node, in which no other has the mark.
+ */
+static __always_inline __u64 found_changed_inside(__u32 mark, const struct packet *p, __u32 port_no,
+						  __u64 now)
+{
+	struct wire w = pack_wire(p, 0, EXPECT_OURS);
+	__u64 where = flow_hash(p) | (__u64)port_no << CHANGED_PORT_SHIFT |
+		      1ULL << CHANGED_WITHIN_SHIFT | CHANGED_MARKED,
+	      r;
+
+	if (marked_index(mark) >= cfg_slots)
+		return 0;
+	r = changed_at(marked_index(mark) | (w.bits_len >> 32 << 32), w.tags, w.rest, now, where);
+	r = sift_marked(r, port_no, p->bits.word, run_of(p) | (__u32)p->v6 << 31);
+	if (!r)
+		return 0;
+	take_content(r, w.tags, w.rest, w.bits_len >> 32 & 0x7fffffff, port_no);
+	return (__u32)r | (__u64)(p->v6 ? ID_SHARED : ID_COUNTS) << 40 | FOUND;
+}
+
 /* Finds a packet that leaves without a mark: from a function in user space that shares no
  * skb, under --carry header, or by a bridge. Sets *late if it is late, and so restored. */
 static __always_inline __u64 found_unmarked(struct __sk_buff *skb, struct packet *p, bool *late,

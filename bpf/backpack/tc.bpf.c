@@ -239,7 +239,10 @@ static __always_inline int egress(struct __sk_buff *skb, bool v6)
 	if (mark & marks_out(port)) {
 		now = bpf_ktime_get_ns();
 		r = found_by_mark(mark, &p, now);
-		r = sift_marked(r, port_no, p.bits.word, run_of(&p) | (__u32)p.v6 << 31);
+		if (r)
+			r = sift_marked(r, port_no, p.bits.word, run_of(&p) | (__u32)p.v6 << 31);
+		else if (mark_mask(port))
+			r = found_changed_inside(mark, &p, port_no, now);
 		if (!r)
 			r = found_inside(marked_index(mark), port_no, now);
 		if (!r)

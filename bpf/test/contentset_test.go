@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -132,6 +133,106 @@ func TestContentSetJoined(t *testing.T) {
 	for k, seg := range parts.cut(t, out) {
 		seg = flipped(t, seg, 9) // parts has the segments as they were
 		same(t, fmt.Sprint("segment ", k), d.deliver(seg, 0).data, lowered(t, flipped(t, frame{data: parts.segments[k]}, 9).data, 1))
+	}
+}
+
+// TestContentSetMarked: a node that carries the mark changes the content; it may translate the addresses of TCP as well.
+func TestContentSetMarked(t *testing.T) {
+	d := newDomain(t, config{})
+	for _, c := range contentSets {
+		for _, translated := range []bool{false, true} {
+			if _, tcp := strings.CutPrefix(c.name, "tcp"); translated && (!tcp || c.name == "tcp sequence") {
+				continue // what follows
+			}
+			t.Run(fmt.Sprintf("%s/translated %v", c.name, translated), func(t *testing.T) {
+				d, orig := d.in(t), whole(t, c.packet)
+				n := uint64(max(1, orig.segs))
+				index := uint32(d.nextPos()) & (d.layout.Slots - 1)
+				change := func(f frame) frame {
+					f = c.change(t, f)
+					if translated {
+						f.data = nat(t, f.data)
+					}
+					return f
+				}
+				routed := change(d.route(d.ingress(r1In, d.link(d.send(orig), 0)), r1In))
+				w := d.egress(r1Out, routed)
+				if w.mark != 0 {
+					t.Errorf("mark %#x left on the packet", w.mark)
+				}
+				d.counted(tally{cSeen: n, cMarked: n, cChanged: n})
+				same(t, "at h2", d.deliver(w, 1).data, lowered(t, change(orig).data, 2))
+				d.counted(nil) // by then it is the slot's
+				story := "out@0/FS in@1/F out@2/F deliver@3/F"
+				if translated {
+					story = "out@0/FS in@1/F addr@2/F out@2/F deliver@3/F"
+				}
+				d.wantStory(index, story)
+			})
+		}
+	}
+}
+
+// TestContentSetMarkedCut: the content of a train is changed in a node, which then cuts it.
+func TestContentSetMarkedCut(t *testing.T) {
+	for _, name := range []string{"train-tcp", "train-fixed", "train-six-tcp"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDomain(t, config{})
+			tr := loadTrain(t, name)
+			inside := flipped(t, d.ingress(r1In, d.link(d.send(tr.whole), 0)), 9)
+			parts := trainOf{segments: make([][]byte, len(tr.segments)), fixedID: tr.fixedID}
+			for k, s := range tr.segments {
+				parts.segments[k] = flipped(t, frame{data: s}, 9).data
+			}
+			for k, seg := range parts.cut(t, inside) {
+				w := d.egress(r1Out, d.route(seg, r1In))
+				same(t, fmt.Sprint("segment ", k), d.deliver(w, 1).data, lowered(t, parts.segments[k], 2))
+			}
+			if got := d.counters(); got[cChanged] != uint64(len(tr.segments)) || got[cForeignMark] != 0 {
+				t.Errorf("%d changed, %d foreign", got[cChanged], got[cForeignMark])
+			}
+		})
+	}
+}
+
+// TestContentSetMarkedOther: what bears the mark of a packet, and is too unlike it or elsewhere, is another one.
+func TestContentSetMarkedOther(t *testing.T) {
+	d := newDomain(t, config{})
+	for _, c := range []struct {
+		name, packet string
+		change       func(frame) frame
+		out          uint32
+	}{
+		{"other addresses of a datagram", "udp-64", func(f frame) frame {
+			f = flipped(t, f, 8)
+			f.data = nat(t, f.data)
+			return f
+		}, r1Out},
+		{"sequence and length", "tcp-data", func(f frame) frame { return lengthened(t, flipped(t, f, 5)) }, r1Out},
+		{"sequence and addresses", "tcp-data", func(f frame) frame {
+			f = flipped(t, f, 5)
+			f.data = nat(t, f.data)
+			return f
+		}, r1Out},
+		{"in another node", "tcp-data", func(f frame) frame { return flipped(t, f, 9) }, h2Out},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, orig := d.in(t), whole(t, c.packet)
+			in := d.ingress(r1In, d.link(d.send(orig), 0))
+			d.counted(tally{cSeen: 1, cMarked: 1})
+			f := d.route(c.change(in), r1In)
+			if c.out != r1Out {
+				f.from = 0
+			}
+			before := d.counters()
+			out := d.egress(c.out, f)
+			if c.out == r1Out {
+				same(t, "as it leaves", out.data, f.data)
+			}
+			if got := d.counters(); got[cForeignMark] != before[cForeignMark]+1 || got[cChanged] != before[cChanged] {
+				t.Errorf("foreign mark %d, changed %d", got[cForeignMark]-before[cForeignMark], got[cChanged]-before[cChanged])
+			}
+		})
 	}
 }
 

@@ -79,6 +79,34 @@ var (
 		w.NFT("a", setContents("inet", "forward"))
 	}))
 	_ = add(Case{
+		Name: "content/translated-in-node", Point: 5,
+		Shows: "a router that translates addresses, and changes options of TCP",
+		Needs: []string{"nat", "tcp-reset"}, Fresh: true,
+		Build: func(w *World) {
+			chain(w)
+			w.NFT("r2", setContents("inet", "forward"))
+			w.NFT("r2", `table ip n {
+				chain p { type nat hook postrouting priority 100
+					oifname "eth1" counter masquerade
+				}
+			}`)
+			w.NFT("far", "table inet silent {\nchain c { type filter hook prerouting priority 0\ntcp dport 7 drop\n}\n}")
+			w.Attach("r1", "r2", "r3")
+		},
+		Send: func(w *World) {
+			for _, p := range synsAndData(w, "10.0.1.1", "10.0.4.2") {
+				w.Send("out", p)
+			}
+			for i := range 5 {
+				w.Send("out", w.UDP("10.0.1.1", "10.0.4.2", 40+i))
+			}
+		},
+		Counters: map[string]int{"content_changed": orNone},
+		Limits: []Limit{
+			{Modes: []Mode{Header}, Text: carriesNothing, Match: `no capture saw it at r2/eth0 out|it is left, want|passed r2/eth0 in`},
+		},
+	})
+	_ = add(Case{
 		Name: "content/tc-program", Point: 9,
 		Shows: "a TC program of a node's owner, behind radar's, that changes acknowledgements of TCP and payload",
 		Needs: []string{"tcx"},

@@ -119,28 +119,6 @@ func TestCarryHeaderNodes(t *testing.T) {
 	l.ping()
 }
 
-// TestCarryWarns: a process in a node that carries the header can get rewritten bits,
-// where rules translate addresses to its own.
-func TestCarryWarns(t *testing.T) {
-	l := newChain(t, program.HookAuto)
-	l.Run("r", "nft", "add table ip t; add chain ip t c { type nat hook prerouting priority -100; }")
-	r := l.attach(chain...)
-	if text := strings.Join(r.Warnings, "\n"); strings.Contains(text, "translate") {
-		t.Errorf("warnings of a node that carries the mark: %s", text)
-	}
-	l.detach()
-	req := l.request(chain...)
-	req.CarryHeader = chain
-	r, err := Attach(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(r.Warnings, "\n")
-	if strings.Count(text, "translate addresses") != 1 || !strings.Contains(text, "node r carries the header") {
-		t.Errorf("warnings %q", r.Warnings)
-	}
-}
-
 // TestCarryPaper: the paper's layout has one way for all nodes.
 func TestCarryPaper(t *testing.T) {
 	l := newChain(t, program.HookAuto)

@@ -111,7 +111,7 @@ var counterText = [bpfobj.TcRdrCounterRDR_C_MAX]Counter{
 	bpfobj.TcRdrCounterRDR_C_UNSENT_FULL: {Name: "unsent_full", Group: GroupNotice,
 		Help: "of these, packets of which only the number is known: too many flows and places"},
 	bpfobj.TcRdrCounterRDR_C_CONTENT_CHANGED: {Name: "content_changed", Group: GroupNotice,
-		Help: "packets that came with other content, and were restored. A program in a node had read them from the wire: their story ended there, as left, and a new one began. Or a tc program, or a rule on a link, changed them behind radar's hook: their story goes on"},
+		Help: "packets that came with other content, and were restored. A program in a node had read them from the wire: their story ended there, as left, and a new one began. Or a tc program, or a rule on a link or in a node, changed them: their story goes on"},
 	bpfobj.TcRdrCounterRDR_C_TTL_SET: {Name: "ttl_set", Group: GroupNotice,
 		Help: "packets of ours whose TTL (or DSCP) something between two ports had set: found by their content"},
 	bpfobj.TcRdrCounterRDR_C_LATE: {Name: "late", Group: GroupNotice,
