@@ -84,7 +84,7 @@ static __always_inline bool may_be_under_way(__u64 now)
 	__u32 zero = 0;
 
 	ctl = bpf_map_lookup_elem(&control, &zero);
-	return ctl && (now < cfg_timeout_ns || now - cfg_timeout_ns < READ_ONCE(ctl->lease_ns));
+	return ctl && (now < cfg_timeout_ns || is_leased(&ctl->lease_ns, now - cfg_timeout_ns));
 }
 
 /* Whether a packet may have bits of ours here at all, whatever they are; rest: as below. */

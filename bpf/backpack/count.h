@@ -7,13 +7,7 @@
 
 static __always_inline void count(enum rdr_counter which, __u64 n)
 {
-	__u32 key = which;
-	__u64 *value = bpf_map_lookup_elem(&counters, &key);
-
-	/* Not atomic: a kfree_skb in a hard interrupt may cost one count. The
-	 * atomic add costs 5 ns on every packet. */
-	if (value)
-		*value += n;
+	add_count(&counters, which, n);
 }
 
 #endif

@@ -100,7 +100,7 @@ GLOBAL int may_be_here_done(__u32 index, __u64 now, __u32 expect, __u32 ipv6)
 	if (expect == EXPECT_COPIES)
 		return state & (RDR_ST_LOST | RDR_ST_HELD);
 	ctl = bpf_map_lookup_elem(&control, &zero);
-	return (ctl && now < READ_ONCE(ctl->lease_ns)) || just_seen(s, now);
+	return (ctl && is_leased(&ctl->lease_ns, now)) || just_seen(s, now);
 }
 
 static __always_inline bool may_be_here(const struct rdr_slot *s, __u32 index, __u64 now,

@@ -5,6 +5,7 @@
 #define BACKPACK_MAPS_H
 
 #include "abi.h"
+#include "lib/system.h"
 
 /* One element a slot; value size and number are set at load. */
 struct {
@@ -32,13 +33,7 @@ struct {
 	__uint(value_size, 4096 / 8); /* load */
 } members SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rdr_control);
-} control SEC(".maps");
+SHARED_PAGE(control, struct rdr_control);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -47,12 +42,7 @@ struct {
 	__type(value, struct rdr_cursor);
 } cursor SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rdr_alloc);
-} alloc SEC(".maps");
+CPU_PAGE(alloc, struct rdr_alloc);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -147,12 +137,7 @@ struct {
 	__type(value, __u64);
 } keys SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RDR_C_MAX);
-	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
+COUNTERS(counters, RDR_C_MAX);
 
 /* Packets that were freed before they were sent. */
 struct {

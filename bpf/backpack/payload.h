@@ -43,12 +43,7 @@ enum rdr_payload_count {
 };
 
 /* Numbers of skbs with payload. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RDR_PC_MAX);
-	__type(key, __u32);
-	__type(value, __u64);
-} payload_counts SEC(".maps");
+COUNTERS(payload_counts, RDR_PC_MAX);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -61,12 +56,7 @@ struct payload_entry {
 	__u8 data[RDR_PAYLOAD_HDR + RDR_MAX_PAYLOAD];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct payload_entry);
-} payload_scratch SEC(".maps");
+CPU_PAGE(payload_scratch, struct payload_entry);
 
 /* What the stubs jump to. The process holds it: with the process the kernel empties it, so what is
  * left of a stub does nothing. */
@@ -79,11 +69,7 @@ struct {
 
 static __always_inline void count_payload(enum rdr_payload_count c)
 {
-	__u32 key = c;
-	__u64 *n = bpf_map_lookup_elem(&payload_counts, &key);
-
-	if (n)
-		(*n)++;
+	add_count(&payload_counts, c, 1);
 }
 
 /* Bytes of transport header before p's payload. Of protocols that are not known, and of later

@@ -223,7 +223,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	pos = p->n == 1 ? known_slot(a, ctl) : 0;
 	if (!pos) {
 		about = now ? now : about_now();
-		if (about >= READ_ONCE(ctl->lease_ns))
+		if (!is_leased(&ctl->lease_ns, about))
 			goto refused;
 		why = RDR_C_NM_NO_SLOT;
 		pos = p->n == 1 ? take_lone(about) : take_slots(p->n, about);
@@ -233,7 +233,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	if (!now)
 		now = bpf_ktime_get_ns();
 	why = RDR_C_NM_LEASE;
-	if (now >= READ_ONCE(ctl->lease_ns))
+	if (!is_leased(&ctl->lease_ns, now))
 		goto refused;
 	why = RDR_C_NM_NO_SLOT;
 	s = slot_of(pos);

@@ -9,6 +9,7 @@
  * a packet, it goes on untouched and is counted.
  */
 #include "quoted.h"
+#include "lib/watched.h"
 
 #include <linux/pkt_cls.h>
 

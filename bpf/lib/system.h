@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What every attached system has: a control page with its lease, the expression of what it watches,
- * counters. Its maps stay its own: the macros here make them.
+ * What every attached system has: a control page with its lease, and counters. Its maps stay its own:
+ * the macros here make them. What it watches: watched.h.
  */
 #ifndef LIB_SYSTEM_H
 #define LIB_SYSTEM_H
@@ -58,20 +58,6 @@ static __always_inline void add_count(void *counters, __u32 which, __u64 n)
 static __always_inline bool is_leased(const __u64 *lease_ns, __u64 now)
 {
 	return now < READ_ONCE(*lease_ns);
-}
-
-/*
- * What the system is told to watch: whether, or by which of its expressions, counted from 1, it
- * watches the packet whose IP header begins at l3; 0: it does not. len: the packet's length for the
- * expressions. User space replaces the body by the compiled expressions when it loads the programs, so
- * the compiler must not know the result.
- */
-GLOBAL int watched(struct __sk_buff *skb, __u32 l3, __u32 len)
-{
-	int verdict = 1;
-
-	asm volatile("" : "+r"(verdict) : "r"(skb), "r"(l3), "r"(len));
-	return verdict;
 }
 
 #endif
