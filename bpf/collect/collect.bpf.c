@@ -39,31 +39,24 @@ static __always_inline bool is_local(__u64 a, __u64 b)
 GLOBAL int is_allowed(__u64 a, __u64 b)
 {
 	struct collect_allowed from = { .bits = 128, .addr = { a, a >> 32, b, b >> 32 } };
-	__u32 zero = 0;
-	__u64 *n;
 
 	if (bpf_map_lookup_elem(&allowed, &from))
 		return 1;
-	n = bpf_map_lookup_elem(&refused, &zero);
-	if (n)
-		++*n;
+	add_count(&refused, 0, 1);
 	return 0;
 }
 
 static __always_inline int go_up(struct xdp_md *ctx, const struct collect_work *w)
 {
 	__u64 size = (__u64)(ctx->data_end - ctx->data) & 0xffff;
-	__u32 zero = 0, slot = slot_of(w->key);
+	__u32 slot = slot_of(w->key);
 	struct collect_up meta = { .at_ns = bpf_ktime_get_ns(), .key = w->key, .ip = w->ip };
-	__u64 *n = bpf_map_lookup_elem(&ups, &zero), *last = bpf_map_lookup_elem(&ups, &slot);
+	__u64 *n = page(&ups), *last = bpf_map_lookup_elem(&ups, &slot);
 
 	if (n && last)
 		*last = meta.number = ++*n;
-	if (bpf_perf_event_output(ctx, &up, BPF_F_CURRENT_CPU | size << 32, &meta, sizeof(meta))) {
-		n = bpf_map_lookup_elem(&shed, &zero);
-		if (n)
-			++*n;
-	}
+	if (bpf_perf_event_output(ctx, &up, BPF_F_CURRENT_CPU | size << 32, &meta, sizeof(meta)))
+		add_count(&shed, 0, 1);
 	return XDP_DROP;
 }
 
@@ -77,7 +70,7 @@ int radar_collect(struct xdp_md *ctx)
 	struct tuple t;
 	struct collect_small *s;
 	struct collect_work *w;
-	__u32 zero = 0, len;
+	__u32 len;
 	__u64 key;
 
 	if (parse_ip(&c, &h, &t) || h.proto != IPPROTO_UDP || h.l4 - h.l3 != ip_size(&h) ||
@@ -86,7 +79,7 @@ int radar_collect(struct xdp_md *ctx)
 	udp = c.at;
 	if (!step(&c, sizeof(*udp)) || !is_ours(bpf_ntohs(udp->dest)))
 		return XDP_PASS;
-	w = bpf_map_lookup_elem(&work, &zero);
+	w = page(&work);
 	len = bpf_ntohs(udp->len);
 	if (!w || c.at + MIN_REPORT > end || len < sizeof(*udp) + MIN_REPORT ||
 	    len > (__u64)(end - (void *)udp) || (__u64)(end - data) - h.l3 > cfg_mtu)
@@ -122,10 +115,9 @@ int radar_collect_large(struct xdp_md *ctx)
 {
 	struct collect_large *l;
 	struct collect_work *w;
-	__u32 zero = 0;
 	__u64 key;
 
-	w = bpf_map_lookup_elem(&work, &zero);
+	w = page(&work);
 	if (!w)
 		return XDP_PASS;
 	key = w->key;

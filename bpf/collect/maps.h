@@ -4,6 +4,7 @@
 #define COLLECT_MAPS_H
 
 #include "abi.h"
+#include "lib/system.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -38,20 +39,10 @@ struct {
  * For each key, and others that share its slot, the number of the last report that went up. A
  * template holds only if it was made after that report. Entry 0 counts the reports that went up.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SLOTS + 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} ups SEC(".maps");
+COUNTERS(ups, SLOTS + 1);
 
 /* Reports that user space had no room for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} shed SEC(".maps");
+COUNTERS(shed, 1);
 
 /* Looked at if cfg_allowed_count is not 0. */
 struct {
@@ -63,19 +54,9 @@ struct {
 } allowed SEC(".maps");
 
 /* Reports of others than these. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} refused SEC(".maps");
+COUNTERS(refused, 1);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct collect_work);
-} work SEC(".maps");
+CPU_PAGE(work, struct collect_work);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);

@@ -36,7 +36,7 @@
 		__type(value, __u64);                    \
 	} name SEC(".maps")
 
-/* The element of a map that has one. */
+/* The element of a map that has one, or the first. */
 static __always_inline void *page(void *map)
 {
 	__u32 zero = 0;
