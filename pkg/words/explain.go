@@ -16,6 +16,9 @@ import (
 func Explained(a *explain.Answer) string {
 	text := causeText(a)
 	text += exceededText(a)
+	if a.Unassembled > 0 && a.LostFragments+a.Lost > 0 {
+		text += fmt.Sprintf("; %s could not be put together, since other fragments of them were lost", Plural(int(a.Unassembled), "datagram"))
+	}
 	if a.Kernel != nil && a.Kernel.ByBuffer() {
 		text += fmt.Sprintf("; the kernel of %s says that its socket's send buffer held it %s of the time (SO_SNDBUF, tcp_wmem)", a.Kernel.Node, percent(float64(a.Kernel.Whole.BufferNs), float64(a.Kernel.Whole.BusyNs)))
 	}
@@ -124,11 +127,22 @@ func heldText(a *explain.Answer, cause explain.Cause) string {
 }
 
 func resetText(a *explain.Answer) string {
+	if u := a.Untranslated; u != nil && a.Reset.Stray {
+		return fmt.Sprintf("%s passed %s untranslated: %s came to %s from %s, which reset the connection (RST) after %s", u.Node,
+			Plural(int(u.Packets), "packet"), itOrThey(u.Packets), u.At, u.Src, bytesText(int(a.PayloadBytes)))
+	}
 	text := fmt.Sprintf("%s reset the connection (RST) after %s%s", orEnd(a.Place, a.Dst), bytesText(int(a.PayloadBytes)), unackedText(a.Reset))
 	if a.Held != "" {
 		text += ". What it waited for most: " + heldText(a, a.Held)
 	}
 	return text
+}
+
+func itOrThey(n uint64) string {
+	if n == 1 {
+		return "it"
+	}
+	return "they"
 }
 
 // unackedText says that the sender was not done.
@@ -181,7 +195,7 @@ func queueText(a *explain.Answer) string {
 	if q.Waited > 0 {
 		text += " held packets " + spread(&q.Times)
 	}
-	of := a.Packets
+	of := a.Packets + a.Fragments
 	if a.AckWay {
 		of = a.AckPackets
 	}
@@ -239,8 +253,10 @@ func lossText(a *explain.Answer) string {
 			passed = fmt.Sprintf(", those of %d do", a.Largest)
 		}
 		text := fmt.Sprintf("packets of %s and more do not pass %s (MTU)%s: %s lost there", bytesText(l.SmallestBytes), where, passed, PacketsWere(l.Packets))
-		if a.Unreachable > 0 {
-			text += fmt.Sprintf(", and %s was sent back", Plural(int(a.Unreachable), "ICMP error"))
+		if a.Unreachable == 1 {
+			text += ", and 1 ICMP error was sent back"
+		} else if a.Unreachable > 1 {
+			text += fmt.Sprintf(", and %s were sent back", Plural(int(a.Unreachable), "ICMP error"))
 		} else {
 			text += ", and no ICMP error came to the sender"
 		}

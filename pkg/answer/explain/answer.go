@@ -104,11 +104,17 @@ type Answer struct {
 	Summed int64                `json:"parts_mean_ns,omitempty"` // of all parts together
 	// LeftOut are round trips of which RTT and Parts have nothing: while the sender waited for what was lost, or of data
 	// that was sent twice.
-	LeftOut uint64     `json:"rtt_left_out,omitempty"`
-	Parts   []PartRow  `json:"parts,omitempty"`
-	Window  *WindowRow `json:"window,omitempty"`
-	Queues  []QueueRow `json:"queues,omitempty"`
-	Losses  []LossRow  `json:"losses,omitempty"`
+	LeftOut uint64    `json:"rtt_left_out,omitempty"`
+	Parts   []PartRow `json:"parts,omitempty"`
+	// Later fragments of datagrams, all and those that were lost: a datagram is lost with one of them. Unassembled are the
+	// datagrams whose first fragment arrived in vain.
+	Fragments     uint64        `json:"fragments,omitempty"`
+	LostFragments uint64        `json:"lost_fragments,omitempty"`
+	Unassembled   uint64        `json:"unassembled,omitempty"`
+	Untranslated  *Untranslated `json:"untranslated,omitempty"`
+	Window        *WindowRow    `json:"window,omitempty"`
+	Queues        []QueueRow    `json:"queues,omitempty"`
+	Losses        []LossRow     `json:"losses,omitempty"`
 
 	Gaps       *aggregate.Quantiles `json:"gaps,omitempty"`
 	Closings   *aggregate.Quantiles `json:"window_closings,omitempty"`
@@ -155,6 +161,7 @@ type Reset struct {
 	// Broke: the sender had not said that it was done, and no other connection between the ends can have ended the transfer.
 	Broke    bool  `json:"broke,omitempty"`
 	Full     bool  `json:"window_full,omitempty"` // the receiver's window was used up then
+	Stray    bool  `json:"stray,omitempty"`       // it answers a packet whose addresses were not translated: Answer.Untranslated
 	Unacked  int64 `json:"unacknowledged"`        // bytes of the data that were not acknowledged then
 	AfterFin bool  `json:"after_fin,omitempty"`   // one end had said that it would send no more
 }
@@ -226,6 +233,7 @@ type LossRow struct {
 	Packets       uint64    `json:"packets"`
 	Ratio         float64   `json:"ratio"` // of the direction's packets with data
 	SmallestBytes int       `json:"smallest_bytes,omitempty"`
+	Fragments     bool      `json:"fragments,omitempty"` // later ones, that have no ports
 	Syns          uint64    `json:"syns,omitempty"`      // of these packets
 	Pending       uint64    `json:"not_ended,omitempty"` // the same: not known to be lost
 	of            *lossPlace

@@ -35,12 +35,15 @@ type conn struct {
 	resetSoon       [2]bool  // data had been under way until then
 	resetAfterFin   bool
 	resetOnPurpose  bool // the ends had just spoken on another connection
+	resetStray      bool // it answers a packet that was not translated
 	fins            [2]bool
 	begun           int64     // when both ends could send: the handshake was over, or the first record
 	sends, receives [2]tally  // nodes at both ends, by direction
 	leavesBy        [2]string // NODE/PORT by which packets leave the attached nodes for good, by direction
 	outside         [2]bool   // packets come from nodes that are not attached
 	pending         uint64    // packets that have not ended and are taken for lost
+	translators     [2]string // nodes that change addresses, by direction
+	untranslated    *Untranslated
 }
 
 // icmp is what routers told the ends.
@@ -119,6 +122,7 @@ func (a *Analyzer) Add(r *record.Record) {
 	}
 	dir, ok := a.members.of(r)
 	if !ok {
+		a.piece(r)
 		a.beside(r)
 		return
 	}
@@ -150,6 +154,7 @@ func (a *Analyzer) Add(r *record.Record) {
 	}
 	c := a.conn
 	c.note(r, p)
+	c.translates(r, dir)
 	a.push(event{at: p.at, of: p, conn: c})
 	if p.arrival >= 0 {
 		a.push(event{at: p.arrival, arrives: true, of: p, conn: c})
@@ -371,6 +376,7 @@ func (c *conn) control(p *sent) {
 	case p.flags&packet.TCPRst != 0:
 		if c.reset == nil {
 			c.reset, c.resetAfterFin = p, c.fins[forth] || c.fins[back]
+			c.resetStray = c.untranslated != nil && p.dir != c.untranslated.dir
 			for i := range c.halves {
 				h := &c.halves[i]
 				c.resetOpen[i], c.resetFull[i] = h.nxt-h.una, h.first > 0 && h.window.isFull(h)
@@ -416,6 +422,9 @@ func (h *half) arrivePlain(p *sent) {
 func (h *half) sendPlain(p *sent) {
 	p.payload = p.size
 	h.count(p)
+	if p.fate == lost || p.fate == dropped {
+		h.goneBytes += uint64(p.payload)
+	}
 	if h.first == 0 {
 		h.first, h.begun = p.at, p.at
 	} else {

@@ -259,7 +259,7 @@ func TestCauses(t *testing.T) {
 			for i := range 3 {
 				w.packet(true, float64(1000*i), 1000, packet.TCPSyn, -1, 0, 64240, 0)
 			}
-		}, Unanswered, "h2", []Lack{OneDirection}},
+		}, Unanswered, "h2", nil},
 		{"netem loses", func(w *wire) {
 			w.open()
 			w.data(4, 0, 10)

@@ -80,21 +80,25 @@ func (c *conn) answer(dir direction, f Flow) *Answer {
 		ResentWhy: h.resends.counts, MoreResent: h.resends.more, PeerNs: h.waitsForPeer,
 	}
 	ans.Largest = h.largest
+	ans.Fragments, ans.LostFragments = h.pieces, h.lostPieces
+	if u := c.untranslated; u != nil {
+		ans.Untranslated = u
+	}
 	ans.AckPackets = other.plain + other.packets
 	if ans.Receiver == "" {
 		ans.Beyond = c.leavesBy[dir]
 	}
 	if c.reset != nil {
 		ans.Reset = &Reset{Node: c.reset.from, Early: c.resetEarly, Unacked: c.resetOpen[dir], AfterFin: c.resetAfterFin}
-		ans.Reset.Full = c.resetFull[dir]
+		ans.Reset.Full, ans.Reset.Stray = c.resetFull[dir], c.resetStray
 		ans.Reset.Broke = !c.resetEarly && !c.resetAfterFin && !c.resetOnPurpose &&
-			(c.resetOpen[dir] > 0 || c.reset.dir != dir && (c.resetFull[dir] || c.resetSoon[dir]))
+			(c.resetOpen[dir] > 0 || c.resetStray || c.reset.dir != dir && (c.resetFull[dir] || c.resetSoon[dir]))
 	}
 	if c.syn >= 0 && c.synAt > 0 && h.begun > c.synAt {
 		ans.SetupNs = h.begun - c.synAt
 	}
 	if active := h.last - h.begun; active > 0 {
-		ans.ThroughputBps = uint64(float64(h.payload-min(h.payload, h.againBytes)) * 8e9 / float64(active))
+		ans.ThroughputBps = uint64(float64(h.payload-min(h.payload, h.againBytes+h.goneBytes)) * 8e9 / float64(active))
 	}
 	ans.addTimes(c, h)
 	ans.addQueues(c, dir, h)
@@ -232,9 +236,10 @@ func (ans *Answer) addQueues(c *conn, dir direction, h *half) {
 func (ans *Answer) addLosses(c *conn, dir direction) {
 	for _, d := range []direction{dir, 1 - dir} {
 		h := &c.halves[d]
-		for _, p := range h.losses.list() {
-			ans.Losses = append(ans.Losses, LossRow{Way: way(d, dir), Node: p.node, Port: p.port, At: p.at, Reason: p.reason, Qdisc: p.qdisc,
-				Function: p.function, AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain, 1)),
+		for _, p := range append(h.losses.list(), h.pieceLosses.list()...) {
+			pieces := h.pieceLosses.all[p.lossKey] == p
+			ans.Losses = append(ans.Losses, LossRow{Fragments: pieces, Way: way(d, dir), Node: p.node, Port: p.port, At: p.at, Reason: p.reason, Qdisc: p.qdisc,
+				Function: p.function, AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain+h.pieces, 1)),
 				SmallestBytes: p.smallest, Syns: p.syns, Pending: p.pending, of: p})
 		}
 	}
@@ -267,7 +272,7 @@ func (ans *Answer) addLacks(c *conn, h, other *half) {
 	}
 	tcp := ans.Proto == "tcp"
 	add(NoTCPFields, tcp && c.noTCP > 0)
-	add(OneDirection, tcp && other.plain+other.packets == 0 && c.receives[h.dir].most() != "")
+	add(OneDirection, tcp && other.plain+other.packets == 0 && c.receives[h.dir].most() != "" && h.packets > 0)
 	add(Overwritten, h.unseenAcks > int64(h.mss) || h.resends.counts[NotThere] > 0)
 	add(NoBeginning, tcp && c.noTCP == 0 && c.syns == 0)
 	add(Outside, ans.Receiver == "" && ans.Beyond != "" || c.outside[h.dir] && ans.Sender == "")

@@ -104,6 +104,56 @@ func (m *members) of(r *record.Record) (dir direction, ok bool) {
 	return dir, true
 }
 
+// Untranslated is a packet that passed a node as it was, though that translates the addresses of its flow: the other end
+// does not know it, and answers with a reset.
+type Untranslated struct {
+	Node    string `json:"node"` // that did not translate
+	At      string `json:"at"`   // the node where it arrived
+	Src     string `json:"src"`  // as it arrived, ADDRESS:PORT
+	Packets uint64 `json:"packets"`
+	dir     direction
+}
+
+// translates notes which node changes addresses of a direction, and the packets that it does not change.
+func (c *conn) translates(r *record.Record, dir direction) {
+	for i := range r.Hops {
+		if h := &r.Hops[i]; h.Src != "" || h.Dst != "" || h.Sport != nil || h.Dport != nil {
+			c.translators[dir] = h.Node
+			return
+		}
+	}
+	node := c.translators[dir]
+	if node == "" || r.State != record.Delivered || r.Truncated || !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Node == node && h.Port != "" }) {
+		return
+	}
+	if c.untranslated == nil {
+		c.untranslated = &Untranslated{Node: node, At: r.Hops[len(r.Hops)-1].Node, Src: Endpoint{r.Src, *r.Sport}.text(), dir: dir}
+	}
+	c.untranslated.Packets += uint64(max(r.Segs, 1))
+}
+
+// piece notes a later fragment of the flow's datagrams, which has no ports: of two flows between the same ends it may be
+// the other's.
+func (a *Analyzer) piece(r *record.Record) {
+	if r.FragOff == nil || *r.FragOff == 0 || r.Proto != a.flow.Proto || r.Sport != nil {
+		return
+	}
+	for name, dir := range a.members.names {
+		if name.Src.Addr != r.Src || name.Dst.Addr != r.Dst {
+			continue
+		}
+		p := newSent(r, dir)
+		p.payload = p.size
+		h := &a.conn.halves[dir]
+		if h.pieces += uint64(p.segs); p.fate == lost {
+			h.lostPieces += uint64(p.segs)
+			h.pieceLosses.add(p)
+			a.conn.queues.lose(r, dir)
+		}
+		return
+	}
+}
+
 // ICMP reports whether a record is an error that a node sent to an end of the flow.
 func (m *members) icmp(r *record.Record) bool {
 	if r.ICMPType == nil || (r.Proto != "icmp" || *r.ICMPType != 3) && (r.Proto != "icmpv6" || *r.ICMPType != 1 && *r.ICMPType != 2) {

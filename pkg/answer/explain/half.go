@@ -28,6 +28,7 @@ type half struct {
 	payload, wire  uint64
 	again          uint64 // packets that were sent again
 	againBytes     uint64
+	goneBytes      uint64 // of datagrams that were lost or dropped
 	lost, dropped  uint64 // packets
 	marked, late   uint64 // packets with CE; that arrived behind one that was sent later
 	unseenAcks     int64  // bytes that were acknowledged, but of which no packet was seen
@@ -59,11 +60,14 @@ type half struct {
 	slowUntil      int64
 	slowIn         partTime // the part that took most of that
 
-	window  window
-	losses  lossTable
-	resends resends
-	acks    ackLog // of this direction's data, as the receiver sent them
-	trace   *trace // nil: nobody asks for it
+	window window
+	losses lossTable
+	// Later fragments of datagrams, which are no packets of their own here.
+	pieces, lostPieces uint64
+	pieceLosses        lossTable
+	resends            resends
+	acks               ackLog // of this direction's data, as the receiver sent them
+	trace              *trace // nil: nobody asks for it
 }
 
 // start begins the sequence space.

@@ -133,3 +133,44 @@ func TestAfterData(t *testing.T) {
 		t.Errorf("%s, %+v, %d bit/s", a.Cause, a.Time, a.ThroughputBps)
 	}
 }
+
+// TestUntranslated: a packet that a node does not translate back makes the other end reset the connection.
+func TestUntranslated(t *testing.T) {
+	w := &wire{nat: true}
+	w.open()
+	w.data(2.3, 0, 10)
+	// It comes from b's side as it was, and a answers it with a reset; b's own reset comes when a goes on.
+	stray := w.packet(false, 500, 1000, packet.TCPAck, 1<<29, 10*mss, 509, 0)
+	stray.Dst, stray.Dport = "192.0.2.1", ptr(60000)
+	stray.Hops[1].Dst, stray.Hops[1].Dport = "", nil
+	w.packet(true, 501.1, 1000, packet.TCPRst, 1<<29, 0, 0, 0)
+	w.packet(true, 900, 1000, packet.TCPAck|packet.TCPPsh, 10*mss, 0, 502, 100)
+	w.packet(false, 901.1, 1000, packet.TCPRst, 0, 0, 0, 0)
+	a := w.explained(t, flow)
+	if u := a.Untranslated; a.Cause != ByReset || u == nil || u.Node != "r1" || u.At != "h1" || u.Src != "10.0.3.2:5201" || u.Packets != 1 {
+		t.Errorf("%s at %s, %+v, %+v", a.Cause, a.Place, u, a.Reset)
+	}
+}
+
+// TestFragmentsLost: what cannot be put together since fragments were lost in a queue is that queue's fault.
+func TestFragmentsLost(t *testing.T) {
+	w := &wire{}
+	for i := range 100 {
+		first := w.packet(true, float64(10*i), 1000, 0, 0, 0, 0, 0)
+		first.Proto, first.Len, first.TCPSeq, first.TCPFlags, first.TCPWindow, first.TCPPayload = "udp", 1500, nil, nil, nil, nil
+		for n := range 4 {
+			r := w.packet(true, float64(10*i), 1000, 0, 0, 0, 0, 0)
+			r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", 1500, nil, nil, nil, nil
+			r.Sport, r.Dport, r.FragOff = nil, nil, ptr(1480*(n+1))
+			if n == 3 && i%2 == 0 {
+				lose(r, record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf"})
+				first.LocalDrop = &record.Loss{Node: "h2", Port: "eth0", At: record.AtNode, Reason: "FRAG_REASM_TIMEOUT", Function: "ip_expire"}
+			}
+		}
+	}
+	f := flow
+	f.Proto = "udp"
+	if a := w.explained(t, f); a.Cause != ByQueue || a.Place != "r1/eth1" || a.Unassembled != 50 || a.Fragments != 400 || a.LostFragments != 50 || a.ThroughputBps > 700_000 {
+		t.Errorf("%s at %s: %d datagrams in pieces, %d of %d fragments lost, %d bit/s", a.Cause, a.Place, a.Unassembled, a.LostFragments, a.Fragments, a.ThroughputBps)
+	}
+}

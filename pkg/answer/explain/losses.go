@@ -127,6 +127,7 @@ const (
 	bySocket                 // the receiver has no room
 	byAge                    // TCP refuses what later packets have overtaken
 	byEnd                    // the receiver's socket was gone, or had been reset
+	byPieces                 // other fragments of the datagram are missing
 )
 
 // ruleReasons are the kernel's reasons of packets that somebody has refused on purpose.
@@ -140,6 +141,9 @@ var ageReasons = []string{"TCP_RFC7323_PAWS", "TCP_RFC7323_PAWS_ACK", "TCP_RFC73
 
 // endReasons are those of packets for a connection that is over.
 var endReasons = []string{"TCP_FLAGS", "NO_SOCKET", "TCP_CLOSE", "TCP_RESET", "TCP_ABORT_ON_DATA", "TCP_ABORT_ON_CLOSE", "TCP_ABORT_ON_LINGER"}
+
+// defragFunctions put fragments together, and free those of which others are missing.
+var defragFunctions = []string{"ip_defrag", "ip_expire", "ip_frag_queue", "ipv6_frag_rcv", "ip6_expire_frag_queue", "inet_frag_rbtree_purge", "nf_ct_frag6_gather"}
 
 // isOver reports whether a packet came for a connection that was over.
 func (p *sent) isOver() bool {
@@ -155,6 +159,8 @@ func (p *lossPlace) kind() lossKind {
 		return bySize
 	case slices.Contains(ageReasons, p.reason):
 		return byAge
+	case p.afterDelivery && (strings.HasPrefix(p.reason, "FRAG_") || slices.Contains(defragFunctions, p.function)):
+		return byPieces
 	case p.afterDelivery && p.data > 0 && slices.Contains(endReasons, p.reason):
 		return byEnd
 	case slices.Contains(socketReasons, p.reason):

@@ -163,6 +163,11 @@ func (qs queues) add(r *record.Record, dir direction) {
 			q.add(r.TNs+*h.AtNs, r.TNs+*h.AtNs+wait, r.Len)
 		}
 	}
+	qs.lose(r, dir)
+}
+
+// lose notes that a queue has dropped a packet.
+func (qs queues) lose(r *record.Record, dir direction) {
 	if l := r.Loss; l != nil && l.At == record.AtQueue {
 		if q := qs.get(dir, place(l.Node, l.Port)); q != nil {
 			q.lost += uint64(max(r.Segs, 1))

@@ -34,6 +34,7 @@ const (
 
 // decide sets the cause.
 func (d *decision) decide() {
+	d.Unassembled = d.refused(byPieces)
 	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byAckLosses, d.byEnds, d.byLosses, d.byQueue, d.bySpikes, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay, d.byReset} {
 		if rule() {
 			return
@@ -271,7 +272,16 @@ func (d *decision) refused(kind lossKind) (packets uint64) {
 // mostLost is the place where most data was lost; nil: none was.
 func (d *decision) mostLost() (most *LossRow) {
 	for i := range d.Losses {
-		if l := &d.Losses[i]; l.Way == "data" && l.of.data > 0 && l.of.kind() != byAge && l.of.kind() != byEnd && (most == nil || l.of.data > most.of.data) {
+		l := &d.Losses[i]
+		switch l.of.kind() {
+		case byAge, byEnd:
+			continue
+		case byPieces:
+			if d.LostFragments > 0 || d.Lost > 0 { // a consequence of these
+				continue
+			}
+		}
+		if l.Way == "data" && l.of.data > 0 && (most == nil || l.of.data > most.of.data) {
 			most = l
 		}
 	}
@@ -284,7 +294,7 @@ func (d *decision) byLosses() bool {
 	if l == nil {
 		return false
 	}
-	n := d.Lost + d.Dropped - d.refused(byAge) - d.refused(byEnd)
+	n := d.Lost + d.LostFragments + d.Dropped - d.refused(byAge) - d.refused(byEnd)
 	all := ratio(n, d.Packets)
 	stuck := d.h.stuck() || float64(d.spent.Recovery) > fewRecovery*float64(d.spent.all())
 	if all < fewLost && !stuck || n < 2 && !stuck {
