@@ -56,7 +56,8 @@ func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 		}
 		mean := placenow.Mean(list[i].Bytes, list[i].Packets)
 		list[i].Place = c.placeNow(&list[i].LossPlace, dsts, mean, afterDelivery)
-		list[i].Causes = c.links().Causes(&list[i].LossPlace, flowsOf(list[i].TopFlows), mean)
+		flows := flowsOf(list[i].TopFlows)
+		list[i].Causes = c.translationGone(&list[i].LossPlace, flows, c.links().Causes(&list[i].LossPlace, flows, mean))
 		said = append(said, list[i].NotUp...)
 	}
 	return Rows[LossRow]{list, append(c.placesFull(), c.besideLosses(rows, said, afterDelivery)...)}

@@ -28,7 +28,7 @@ var Kinds = []Note{
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, QueueUnseen{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{}, NodesSilent{}, Doubled{},
-	Unanswered{}, AnswersElsewhere{}, ErrorsLimited{}, AddressesUnusable{}, NoRouteOut{},
+	Unanswered{}, AnswersElsewhere{}, NotTranslated{}, ErrorsLimited{}, AddressesUnusable{}, NoRouteOut{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
@@ -230,6 +230,8 @@ type (
 	}
 	// AnswersElsewhere: answers took another path than the requests, and were lost there.
 	AnswersElsewhere struct{ replies.Elsewhere }
+	// NotTranslated: an answer came past the translation of its connection.
+	NotTranslated struct{ replies.Untranslated }
 	// ErrorsLimited: a node held back ICMP errors about packets whose TTL was used up there.
 	ErrorsLimited struct {
 		Packets uint64 // of these
@@ -348,6 +350,7 @@ func (PortsNotUp) Kind() string          { return "ports_not_up" }
 func (NodesSilent) Kind() string         { return "nodes_silent" }
 func (Unanswered) Kind() string          { return "unanswered" }
 func (AnswersElsewhere) Kind() string    { return "answers_elsewhere" }
+func (NotTranslated) Kind() string       { return "not_translated" }
 func (ErrorsLimited) Kind() string       { return "errors_limited" }
 func (AddressesUnusable) Kind() string   { return "addresses_unusable" }
 func (NoRouteOut) Kind() string          { return "no_route_out" }

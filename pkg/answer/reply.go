@@ -41,7 +41,25 @@ func (c *Counts) replies(unsent []Note) (notes []Note) {
 			notes = append(notes, AnswersElsewhere{e})
 		}
 	}
+	for _, u := range replies.FindUntranslated(seen) {
+		if asked == nil || asked[u.Flow.String()] {
+			notes = append(notes, NotTranslated{u})
+		}
+	}
 	return append(notes, c.errorsLimited()...)
+}
+
+// translationGone adds to rows of packets for which a node had no socket whether they answer a connection that it had
+// translated.
+func (c *Counts) translationGone(p *aggregate.LossPlace, flows []aggregate.Flow, causes []placenow.Cause) []placenow.Cause {
+	if p.Reason != "NO_SOCKET" || len(flows) == 0 {
+		return causes
+	}
+	asker, ok := replies.Asker(c.sums.Flows(c.Names, nil), &flows[0])
+	if !ok {
+		return causes
+	}
+	return append(causes, placenow.Cause{Kind: placenow.NoTranslation, Node: p.Node, Address: asker})
 }
 
 // unanswered asks the node why it sent no answer. A watch, or a protocol in which not everything is answered, tells nothing

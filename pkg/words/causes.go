@@ -126,6 +126,13 @@ func (w Sentences) replyNote(n answer.Note) (key, text string) {
 	case answer.AnswersElsewhere:
 		return "elsewhere " + n.Flow.String(), fmt.Sprintf("answers of %s to %s go another way than the questions (asymmetric: %s, answers %s), and %s lost there",
 			n.Dst, n.Src, n.Path, n.Back, PacketsWere(n.Lost))
+	case answer.NotTranslated:
+		who := "a node on the way"
+		if len(n.Between) > 0 {
+			who = strings.Join(n.Between, " or ")
+		}
+		return "translation " + n.Flow.String(), fmt.Sprintf("an answer of %s came to %s untranslated, from %s (%s did not translate it back: conntrack took it for invalid, or had no entry any more), and %s sent %s back there",
+			n.Dst, n.Src, n.End, who, n.Src, Plural(int(n.Packets), "packet"))
 	case answer.ErrorsLimited:
 		return "limited " + n.Node, fmt.Sprintf("%s answered not all of the %s whose TTL was used up: its ICMP errors are limited (icmp_ratelimit): %d sent, %d held back since attach",
 			n.Node, Plural(int(n.Packets), "packet"), n.Sent, n.Held)

@@ -107,6 +107,30 @@ var noAnswer = []network{
 		asks: []ask{{"loss", []string{`b sent no answer to 10\.1\.0\.1`, `from 10\.2\.0\.9: it answers from 10\.2\.0\.1`}, ""}},
 	},
 	{
+		name: "translation expired", nodes: "a r b", slow: true,
+		build: func(w *world) {
+			line(w)
+			w.sh("r", `nft 'add table ip n; add chain ip n post { type nat hook postrouting priority 100; }; add rule ip n post oifname eth1 masquerade'`)
+			w.sh("r", "sysctl -qw net.netfilter.nf_conntrack_udp_timeout=1 net.netfilter.nf_conntrack_udp_timeout_stream=1")
+		},
+		symptom: func(w *world) bool {
+			server, client := w.udp("b", "10.2.0.1:0"), w.udp("a", "10.1.0.1:0")
+			w.send(client, server.LocalAddr().String(), 1, 20)
+			_, from, err := server.ReadFrom(make([]byte, 99))
+			if err != nil {
+				w.Fatal(err)
+			}
+			for strings.Contains(w.sh("r", "cat /proc/thread-self/net/nf_conntrack"), "dport="+from.String()[strings.LastIndex(from.String(), ":")+1:]+" ") {
+				time.Sleep(200 * time.Millisecond)
+			}
+			w.send(server, from.String(), 2, 20)
+			client.SetDeadline(time.Now().Add(500 * time.Millisecond))
+			_, _, err = client.ReadFrom(make([]byte, 99))
+			return err != nil
+		},
+		asks: []ask{{"loss --local", []string{`\br\b.*NO_SOCKET`, `r has no translation for it`, `10\.1\.0\.1`}, ""}},
+	},
+	{
 		name: "listens on loopback alone", nodes: "a r b",
 		build:   func(w *world) { line(w); w.serve("b", "127.0.0.1:80") },
 		symptom: func(w *world) bool { return w.connect("a", "10.2.0.1:80", 1) != nil },

@@ -110,3 +110,26 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// Who sends past the translation of its connection is told; other connections, and what is translated, are not.
+func TestUntranslated(t *testing.T) {
+	t.Parallel()
+	there := path("a > r > b", 0, "a", "r", "b")
+	f := udp("tcp", "10.1.0.1", 4000, "10.1.0.254", 80, there.Path)
+	f.NATDst = "10.2.0.1"
+	past := udp("tcp", "10.1.0.1", 4000, "10.2.0.1", 80, there.Path)
+	other := udp("tcp", "10.1.0.1", 4001, "10.2.0.1", 80, there.Path)
+	list := replies.FindUntranslated(&replies.Seen{Flows: []aggregate.FlowRow{f, past, other}, Paths: []aggregate.PathRow{there}})
+	if len(list) != 1 || list[0].End != "10.2.0.1:80" || list[0].Packets != 2 || len(list[0].Between) != 1 || list[0].Between[0] != "r" {
+		t.Errorf("%+v", list)
+	}
+	masked := udp("udp", "10.1.0.1", 4000, "10.2.0.1", 7000, there.Path)
+	masked.NATSrc, masked.NATSport = "10.2.0.254", ptr(61000)
+	answer, stranger := udp("udp", "10.2.0.1", 7000, "10.2.0.254", 61000, ""), udp("udp", "10.2.0.1", 7000, "10.2.0.254", 61001, "")
+	if who, ok := replies.Asker([]aggregate.FlowRow{masked, answer}, &answer.Flow); !ok || who != "10.1.0.1" {
+		t.Errorf("the answer is for %q", who)
+	}
+	if who, ok := replies.Asker([]aggregate.FlowRow{masked, answer}, &stranger.Flow); ok {
+		t.Errorf("what answers nothing is for %q", who)
+	}
+}
