@@ -27,7 +27,9 @@ func TestNeverSilent(t *testing.T) {
 	says := func(what, text string) {
 		t.Helper()
 		p.wait(what+" is said", `document.querySelector('.trouble')`)
-		nstest.WaitFor(t, what, func() bool { return strings.Contains(eval[string](p, `document.querySelector('.trouble')?.textContent ?? ''`), text) })
+		nstest.WaitFor(t, what, func() bool {
+			return strings.Contains(eval[string](p, `document.querySelector('.trouble')?.textContent ?? ''`), text)
+		})
 		p.wait("the dot is not green", `!document.querySelector('.modes .live.on')`)
 		p.shot("silent-" + strings.ReplaceAll(what, " ", "-"))
 	}
