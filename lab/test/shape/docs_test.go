@@ -15,20 +15,31 @@ import (
 	"unicode"
 )
 
-// TestPathsInDocs: the files and folders that docs/contributing.md names are there.
+// TestPathsInDocs: the files and folders that pages name are there. NAME and NN stand for any.
 func TestPathsInDocs(t *testing.T) {
-	text, err := os.ReadFile(root + "/docs/contributing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	paths := regexp.MustCompile("`((?:bpf|cmd|docs|lab|pkg)/[^`* ]+)`").FindAllStringSubmatch(string(text), -1)
-	if len(paths) < 20 {
-		t.Fatalf("only %d paths", len(paths))
-	}
-	for _, p := range paths {
-		if _, err := os.Stat(filepath.Join(root, p[1])); err != nil {
-			t.Errorf("docs/contributing.md: %v", err)
+	form := regexp.MustCompile("`((?:bpf|cmd|docs|experiments|lab|p4|pkg)/[\\w./-]+)`")
+	paths := 0
+	walk(t, func(name string) {
+		if !strings.HasSuffix(name, ".md") {
+			return
 		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range form.FindAllStringSubmatch(string(text), -1) {
+			at := m[1]
+			if strings.Contains(at, "NAME") || strings.Contains(at, "NN-") {
+				continue
+			}
+			paths++
+			if found, err := filepath.Glob(filepath.Join(root, at) + "*"); err != nil || len(found) == 0 {
+				t.Errorf("%s: there is no %s", name, at)
+			}
+		}
+	})
+	if paths < 200 {
+		t.Errorf("only %d paths: are they found?", paths)
 	}
 }
 
