@@ -142,8 +142,8 @@ GLOBAL __u64 sift_marked(__u64 r, __u32 port_no, __u32 bits, __u32 v6_form)
 }
 
 /*
- * Finds a packet that leaves with a mark by the slot that this names, though it is another one by its content: rules and
- * programs of the node may change that. The slot's packet must be in the node, in which no other has the mark.
+ * Finds a packet that leaves with a mark by the slot that this names, though its content is another: rules and
+ * programs of the node may change that. The slot's packet must be in the node.
  */
 static __always_inline __u64 found_changed_inside(__u32 mark, const struct packet *p, __u32 port_no,
 						  __u64 now)
@@ -153,7 +153,8 @@ static __always_inline __u64 found_changed_inside(__u32 mark, const struct packe
 		      1ULL << CHANGED_WITHIN_SHIFT | CHANGED_MARKED,
 	      r;
 
-	if (marked_index(mark) >= cfg_slots)
+	/* Of a partial packet no content is known. */
+	if (marked_index(mark) >= cfg_slots || p->partial)
 		return 0;
 	r = changed_at(marked_index(mark) | (w.bits_len >> 32 << 32), w.tags, w.rest, now, where);
 	r = sift_marked(r, port_no, p->bits.word, run_of(p) | (__u32)p->v6 << 31);

@@ -142,6 +142,7 @@ func (w *watch) empty() bool {
 
 func (w *watch) run(ctx context.Context, p *resident.Pulse) error {
 	quick, second, rest := p.Quick(), p.Second(), resident.Rest{Pulse: p}
+	var ruled time.Time // when roles were last worked out for a rule
 	for {
 		select {
 		case <-ctx.Done():
@@ -149,7 +150,13 @@ func (w *watch) run(ctx context.Context, p *resident.Pulse) error {
 		case <-w.watcher.C():
 			w.refresh(ctx)
 		case <-w.rules.Changing():
-			w.refresh(ctx)
+			// The first at once, since packets meet the rule already; whoever adds many does not keep the agent busy.
+			if now := time.Now(); now.Sub(ruled) > quietTime {
+				w.refresh(ctx)
+				ruled = now
+			} else {
+				w.again = true
+			}
 		case <-quick:
 			w.handle.ReleaseGone()
 			if !w.again && w.handle.Changed() {

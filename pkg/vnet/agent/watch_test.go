@@ -54,8 +54,14 @@ func (n notes) Handle(_ context.Context, r slog.Record) error {
 // what the watch logs, when all has been seen that was there before.
 func follow(t *testing.T, specs []topo.NodeSpec) (string, notes) {
 	t.Helper()
+	return followWith(t, program.CarryAuto, specs)
+}
+
+// followWith is follow of a domain with that --carry.
+func followWith(t *testing.T, carry string, specs []topo.NodeSpec) (string, notes) {
+	t.Helper()
 	o := program.DefaultOptions()
-	o.Slots = 1 << 12
+	o.Slots, o.Carry = 1<<12, carry
 	name := attach(t, o, specs)
 	said := make(notes, 100)
 	r, err := rules.NewWatcher()
@@ -175,6 +181,35 @@ func TestWatchNumbers(t *testing.T) {
 			}
 		case <-deadline:
 			t.Fatal("the log does not say why")
+		}
+	}
+}
+
+// TestWatchHiding: a node that carries the header carries nothing as soon as the kernel tells of a rule that delivers packets
+// to the node itself, or that sets the IP ID.
+func TestWatchHiding(t *testing.T) {
+	t.Parallel()
+	for _, rule := range []string{
+		"add table ip t; add chain ip t c { type nat hook prerouting priority -100; }; add rule ip t c udp dport 53 dnat to 10.0.1.1",
+		"add table ip t; add chain ip t c { type filter hook forward priority 0; }; add rule ip t c ip id set 5",
+	} {
+		n := nstest.New(t, "a", "b")
+		n.Veth("a", "e0", "b", "e0")
+		n.Address("a", "e0", "10.0.1.1/24")
+		specs, err := topo.ParseSpecs([]string{n.Spec("a"), n.Spec("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _ := followWith(t, program.CarryHeader, specs)
+		n.Run("a", "nft", rule)
+		for deadline := time.Now().Add(nstest.Patience); ; time.Sleep(20 * time.Millisecond) {
+			d, err := domain.Load(name)
+			if err == nil && slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == specs[0].Name && n.Apart != "" }) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the node carries the header still (%v)", rule, err)
+			}
 		}
 	}
 }
