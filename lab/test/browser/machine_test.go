@@ -74,6 +74,8 @@ func moment(t *testing.T, w *world, p *page, lost int) {
 		}
 	}
 	stop()
+	p.click(`document.querySelector('.chip')`)
+	p.wait("all flows are loaded again", fmt.Sprintf(`radar.player.loaded.value.packets > %d`, 2*lost))
 }
 
 // passed is how many packets a direction's row says that passed.

@@ -91,7 +91,7 @@ function Flow({ name }) {
   const by = useAsk(['latency'], store.query({ by: 'flow', top: 20 }, name), 5000);
   const flow = ask.answer?.rows?.find((row) => flowKey(row) === name); // no other one, whatever the filter lets through
   const followed = store.state.value.flow === name;
-  const follow = () => (followed ? store.go({ flow: '' }) : player.follow(name));
+  const follow = () => (followed ? player.unfollow() : player.follow(name));
   const latency = by.answer?.rows?.length === 1 ? by.answer.rows[0] : flow?.latency;
   return html`<h2>${flowTitle(name)}</h2>
     <p><button class="primary" onClick=${follow}>${followed ? 'Follow all flows again' : 'Follow it in the time machine'}</button></p>

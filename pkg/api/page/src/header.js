@@ -19,7 +19,7 @@ export function Header() {
       ${!names.length && html`<option value="">no domain</option>`}${names.map((n) => html`<option value=${n}>${n}</option>`)}</select></label>
     <${Views} />
     <${Filter} />
-    ${flow && html`<button class="chip" title="Follow all flows again" onClick=${() => { store.go({ flow: '' }); if (store.state.value.mode === 'machine') player.loadMachine(); }}>${flowTitle(flow)} ✕</button>`}
+    ${flow && html`<button class="chip" title="Follow all flows again" onClick=${player.unfollow}>${flowTitle(flow)} ✕</button>`}
     <span class="tools"><${IconButton} icon="key" label="The server's token, for changes" onClick=${askToken} />
       <${IconButton} icon="sun" label="Dark or light (t)" onClick=${() => store.setTheme(store.theme.value === 'dark' ? 'light' : 'dark')} />
       <button class="icon" aria-label="Help (?)" title="Help (?)" onClick=${() => { store.help.value = true; }}>?</button></span></header>`;

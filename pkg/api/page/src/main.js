@@ -38,10 +38,15 @@ function Page() {
 
 /** What is wrong with all that is shown, below the header. */
 function Bar() {
-  const problem = store.problem.value;
   const troubles = health.trouble.value;
-  if (troubles.length) return troubles.map((t) => html`<p key=${t.kind} class=${`bar problem trouble ${t.kind}`} role="alert">${t.text}</p>`);
+  return html`${troubles.map((t) => html`<p key=${t.kind} class=${`bar problem trouble ${t.kind}`} role="alert">${t.text}</p>`)}<${Rest} quiet=${troubles.length > 0} />`;
+}
+
+/** What is wrong with what the user did last, and, unless more is wrong, with the connection. */
+function Rest({ quiet }) {
+  const problem = store.problem.value;
   if (problem) return html`<p class="bar problem" role="alert">${problem.text ?? String(problem)} <button class="quiet" aria-label="Close" onClick=${() => { store.problem.value = undefined; }}>✕</button></p>`;
+  if (quiet) return null;
   if (unanswered.value) return html`<p class="bar problem" role="alert">Reconnecting: ${unanswered.value}</p>`;
   if (store.missed.value) return html`<p class="bar">This page was too slow for ${store.missed.value} events. <button class="quiet" aria-label="Close" onClick=${() => { store.missed.value = 0; }}>✕</button></p>`;
   return null;

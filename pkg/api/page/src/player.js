@@ -95,6 +95,12 @@ export async function follow(flow) {
   await enterMachine();
 }
 
+/** Follows all flows again. */
+export function unfollow() {
+  store.go({ flow: '' });
+  if (store.state.value.mode === 'machine') loadMachine();
+}
+
 // What is loaded with a packet: before it, those that may wait where it comes to.
 const near = { before: 1e8, after: 1e7 };
 
