@@ -3,6 +3,7 @@
 package live
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // TestSampler: no more than the rate, each packet as likely as any other, and what is left out is counted.
@@ -76,6 +78,26 @@ func TestEncodeLoad(t *testing.T) {
 	text := encodeLoad(&Load{Links: []LinkLoad{}, Nodes: []NodeLoad{}, Paths: []PathLoad{}})
 	if !strings.HasSuffix(string(text), `"unsent":`) {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestEncodeRecord: a record of a lost packet says why in words, whatever of it is known; one that arrived has no such field.
+func TestEncodeRecord(t *testing.T) {
+	t.Parallel()
+	rule := record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "nft_do_chain"}
+	for why, r := range map[string]*record.Record{
+		"":              {ID: "1", State: record.Delivered},
+		"firewall rule": {ID: "2", State: record.Lost, Src: "10.0.0.1", IPVersion: 4, Loss: &rule},
+		"queue full":    {ID: "3", State: record.Lost, IPVersion: 6, Losses: []record.BranchLoss{{AfterDelivery: true, Loss: rule}, {Loss: record.Loss{Reason: "QDISC_DROP", Qdisc: "pfifo", At: record.AtQueue}}}},
+	} {
+		var got map[string]any
+		text := EncodeRecord(r)
+		if err := json.Unmarshal(text, &got); err != nil || got["id"] != r.ID || !strings.HasSuffix(string(text), "}\n") {
+			t.Errorf("%v: %s", err, text)
+		}
+		if said, there := got["why"]; there != (why != "") || there && said != why {
+			t.Errorf("it says %v why, want %q: %s", said, why, text)
+		}
 	}
 }
 
