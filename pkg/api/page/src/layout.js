@@ -18,18 +18,36 @@ export const margins = { width: 150, height: 130 };
  */
 export function place(graph, screen = desk) {
   const portrait = screen.height > screen.width * 1.1;
-  let left = 0;
-  for (const part of components(graph)) {
+  const parts = components(graph);
+  for (const part of parts) {
     const style = styleOf(part);
     if (style.tiered) placeTiers(part, style.rank, screen);
     else placePart(part, portrait ? 'TB' : 'LR', style.rank);
-    const box = bounds(part.vertices);
-    for (const v of part.vertices) {
-      v.x += left - box.left;
-      v.y -= (box.top + box.bottom) / 2;
-    }
-    left += box.right - box.left + gap.rank;
   }
+  shelve(parts.map((part) => ({ vertices: part.vertices, box: bounds(part.vertices) })), screen.width / screen.height);
+}
+
+/** Puts parts beside each other, and in as many rows as makes all of them about as wide as the screen is. */
+function shelve(parts, aspect) {
+  const wide = ({ box }) => box.right - box.left + gap.rank;
+  const high = ({ box }) => box.bottom - box.top + gap.rank;
+  const area = parts.reduce((sum, part) => sum + wide(part) * high(part), 0);
+  const most = Math.max(Math.sqrt(area * aspect), ...parts.map(wide));
+  let [left, top, row] = [0, 0, []];
+  const end = () => {
+    const height = Math.max(0, ...row.map(high));
+    for (const part of row) {
+      for (const v of part.vertices) v.y += top + height / 2 - (part.box.top + part.box.bottom) / 2;
+    }
+    [left, top, row] = [0, top + height, []];
+  };
+  for (const part of parts) {
+    if (row.length && left + wide(part) > most * 1.001) end();
+    for (const v of part.vertices) v.x += left - part.box.left;
+    left += wide(part);
+    row.push(part);
+  }
+  end();
 }
 
 /** Parts that no link connects. */

@@ -33,13 +33,14 @@ export class Past {
   }
 
   add(journey, graph) {
-    for (const { kind, from, to, t0, t1 } of journey.segments) {
+    for (const { kind, from, to, t0, t1, hop } of journey.segments) {
       if (kind === 'link') {
         const legs = way(graph, from.node, from.port, to.node, to.port);
         for (const leg of legs) {
           const counts = of(this.directions, idOf(leg));
           counts.passed.push(t1);
-          if (legs.length === 1) counts.links.push(t1 - t0); // over a hub nobody knows how long each half took
+          // Over a hub nobody knows how long each half took, and of some reports nothing at all.
+          if (legs.length === 1 && journey.record.hops[hop].link_ns !== undefined) counts.links.push(t1 - t0);
         }
       } else if (kind === 'queue') {
         const leg = graph.byPort.get(`${from.node}/${from.port}`);

@@ -10,10 +10,12 @@ import * as store from './store.js';
 import * as player from './player.js';
 
 export function TimeBar() {
-  const { mode } = store.state.value;
+  const { mode, domain } = store.state.value;
+  const source = store.domains.value.find((d) => d.name === domain)?.source;
+  const alive = health.alive.value && source === 'ring'; // of anything else nothing comes by itself
   return html`<section class="timebar" aria-label="Time machine">
     <div class="modes" role="group" aria-label="Mode">
-      <button aria-pressed=${mode === 'live'} onClick=${player.goLive}><i class=${health.alive.value ? 'live on' : health.trouble.value.length ? 'live off' : 'live'}></i>Live</button>
+      <button aria-pressed=${mode === 'live'} onClick=${player.goLive}><i class=${alive ? 'live on' : health.trouble.value.length ? 'live off' : 'live'}></i>Live</button>
       <button aria-pressed=${mode === 'machine'} onClick=${() => mode !== 'machine' && player.enterMachine()}>Time machine</button>
     </div>
     ${mode === 'live' ? html`<${Live} />` : html`<${Controls} />`}

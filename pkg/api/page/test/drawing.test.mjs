@@ -139,5 +139,7 @@ test('in the time machine, counts are of its moment', () => {
   assert.deepEqual(at(9999), [4, 2, 1, 1]);
   assert.equal(past.loadOf('a/x > b/y').p50, 80);
   assert.equal(past.loadOf('nobody > else').used, false);
+  const reported = { ...record('5', 0), hops: [{ node: 'a', port: 'x', node_ns: 5 }, { node: 'b', in_port: 'y', node_ns: 5 }] };
+  assert.deepEqual([new Past([journeyOf(reported, epoch)], graph, {}, () => 1e12).loadOf('a/x > b/y')].map(({ total, p50 }) => [total, p50]), [[1, undefined]]); // nobody has timed the link
   assert.equal(journeys[2].falls[0].why, 'queue full');
 });

@@ -82,6 +82,16 @@ test('300 nodes: no overlap, and not much wider than high', () => {
   assert.ok((Math.max(...xs) - Math.min(...xs)) / (Math.max(...ys) - Math.min(...ys)) < 8);
 });
 
+test('many parts without a link between them fill the screen', () => {
+  const names = Array.from({ length: 12 }, (_, i) => `a${i} b${i} c${i}`);
+  const graph = net(names.join(' '), names.flatMap((row) => { const [a, b, c] = row.split(' '); return [pair(a, 'x', b, 'y'), pair(b, 'z', c, 'x')]; }));
+  place(graph, { width: 900, height: 600 });
+  apart(graph, 44);
+  const of = (axis) => [...graph.vertices.values()].map((v) => v[axis]);
+  const ratio = (Math.max(...of('x')) - Math.min(...of('x'))) / (Math.max(...of('y')) - Math.min(...of('y')));
+  assert.ok(ratio > 0.7 && ratio < 3, `${ratio}`);
+});
+
 test('parts without a link between them stand side by side; a single node, and none, have a place', () => {
   const graph = net('a b c', [pair('a', 'x', 'b', 'y')]);
   place(graph);
