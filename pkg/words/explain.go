@@ -128,8 +128,8 @@ func heldText(a *explain.Answer, cause explain.Cause) string {
 
 func resetText(a *explain.Answer) string {
 	if u := a.Untranslated; u != nil && a.Reset.Stray {
-		return fmt.Sprintf("%s passed %s untranslated: %s came to %s from %s, which reset the connection (RST) after %s", u.Node,
-			Plural(int(u.Packets), "packet"), itOrThey(u.Packets), u.At, u.Src, bytesText(int(a.PayloadBytes)))
+		return fmt.Sprintf("%s passed %s untranslated: %s came to %s from %s, and %s reset the connection (RST) after %s", u.Node,
+			Plural(int(u.Packets), "packet"), itOrThey(u.Packets), u.At, u.Src, u.At, bytesText(int(a.PayloadBytes)))
 	}
 	text := fmt.Sprintf("%s reset the connection (RST) after %s%s", orEnd(a.Place, a.Dst), bytesText(int(a.PayloadBytes)), unackedText(a.Reset))
 	if a.Held != "" {

@@ -54,6 +54,7 @@ type half struct {
 	ownData        int64             // when data was sent last
 	waitsForPeer   int64             // ns without data in flight in which the other side was to send
 	joins          uint64            // packets that left the attached nodes and came back to them
+	slowest        int64             // ns until one of them came back
 	cameBy         *route            // of the packet that made came what it is
 	forks          map[string]uint64 // packets that were overtaken by others that went another way, by the node where ways part
 	slow           int64             // ns in which data was under way that had been sent again, since it took so long
@@ -251,7 +252,7 @@ func (h *half) acknowledge(p *sent) {
 	}
 	h.window.update(p, h.una)
 	h.flight.Add(h.nxt - h.una)
-	if inFlight && h.nxt == h.una && h.first > 0 && !h.window.over {
+	if inFlight && h.una >= h.dataTo && h.first > 0 && !h.window.over { // a FIN may be in flight
 		h.gapFrom = p.arrival
 		h.window.end()
 	}

@@ -132,6 +132,15 @@ func TestAfterData(t *testing.T) {
 	if a := w.explained(t, flow); a.Time.all() > 4*ms || a.ThroughputBps < 20e6 || a.Cause == BySender {
 		t.Errorf("%s, %+v, %d bit/s", a.Cause, a.Time, a.ThroughputBps)
 	}
+	w = &wire{} // the FIN follows the data at once
+	w.open()
+	w.data(2.3, 0, 10)
+	lose(w.packet(true, 3.25, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0), refusedByRule)
+	w.packet(true, 300, 1000, packet.TCPFin|packet.TCPAck, 10*mss, 0, 502, 0)
+	w.packet(false, 301.1, 1000, packet.TCPFin|packet.TCPAck, 0, 10*mss+1, 509, 0)
+	if a := w.explained(t, flow); a.Time.all() > 4*ms || a.ThroughputBps < 20e6 {
+		t.Errorf("%s, %+v, %d bit/s", a.Cause, a.Time, a.ThroughputBps)
+	}
 }
 
 // TestUntranslated: a packet that a node does not translate back makes the other end reset the connection.
@@ -172,5 +181,34 @@ func TestFragmentsLost(t *testing.T) {
 	f.Proto = "udp"
 	if a := w.explained(t, f); a.Cause != ByQueue || a.Place != "r1/eth1" || a.Unassembled != 50 || a.Fragments != 400 || a.LostFragments != 50 || a.ThroughputBps > 700_000 {
 		t.Errorf("%s at %s: %d datagrams in pieces, %d of %d fragments lost, %d bit/s", a.Cause, a.Place, a.Unassembled, a.LostFragments, a.Fragments, a.ThroughputBps)
+	}
+}
+
+// TestAbroad: a packet that is still among nodes that are not attached is not lost; one that others of its time have left
+// behind is.
+func TestAbroad(t *testing.T) {
+	w := &wire{}
+	w.open()
+	both := func(at float64, n int, ms int64) { // leaves at r1, and comes back at r3 after ms
+		r := w.packet(true, at, 1, packet.TCPAck, n*mss, 0, 502, mss)
+		r.State, r.IPID, r.Hops = record.Left, n, r.Hops[:2]
+		if ms > 0 {
+			r = w.packet(true, at+float64(ms), 1, packet.TCPAck, n*mss, 0, 502, mss)
+			r.IPID, r.Hops = n, []record.Hop{{Node: "r3", InPort: "eth0", Port: "eth1", AtNs: ptr(int64(100))}, {Node: "h2", InPort: "eth0", AtNs: ptr(int64(1000))}}
+		}
+	}
+	for n := range 40 {
+		ms := int64(400)
+		if n == 7 || n == 9 {
+			ms = 0 // lost
+		}
+		both(4+50*float64(n), n, ms)
+	}
+	for n := range 5 {
+		both(2004+150*float64(n), 40+n, 0) // still there
+	}
+	a := w.explained(t, flow)
+	if a.Lost != 2 || a.Resent != 0 || a.Packets != 45 || a.Receiver != "h2" || a.Losses[0].Name() != "r1/eth1" {
+		t.Errorf("%d of %d lost, %d sent again, to %s: %+v", a.Lost, a.Packets, a.Resent, a.Receiver, a.Losses)
 	}
 }

@@ -119,6 +119,7 @@ func (a *Analyzer) rejoin(whole, p *sent, r *record.Record) {
 	c.queues.add(r, p.dir)
 	h := &c.halves[p.dir]
 	h.joins++
+	h.slowest = max(h.slowest, p.at-whole.at)
 	if whole.noted {
 		return // it came later than anyone waits
 	}
@@ -157,7 +158,7 @@ func (h *half) stayedAbroad(p *sent, until int64) {
 	if p.leftBy == "" || p.fate != arrived || p.joined > 0 || h.joins == 0 {
 		return
 	}
-	if p.arrival = -1; until-p.at < leastMissing {
+	if p.arrival = -1; until-p.at < min(max(leastMissing, 3*h.slowest), patience) {
 		p.fate = unknown
 		return
 	}

@@ -29,9 +29,11 @@ were busy, GSO trains that the queue treats as one packet, queues that flows sha
 bursts, timers that are late.
 
 A rate is measured while packets wait behind each other, with their link headers, as tc
-counts. A loss is that of buffers (skbs), for which the emulator draws. The kernel does
-not tell netem's distribution: jitter is taken for the range of an even one, or for the
-deviation of a normal one, whichever the delays look like.
+counts. One that was exceeded though hardly any packet waited is untrue: its burst was
+not used up, or is larger than it should be. A loss is that of buffers (skbs), for which
+the emulator draws. The kernel does not tell netem's distribution: jitter is taken for
+the range of an even one, or for the deviation of a normal one, whichever the delays
+look like.
 
 It judges packets that the domain remembers, or with --for those of the time from now
 on; then what the processors did meanwhile is measured, too. What is declared is read
