@@ -140,11 +140,12 @@ func TestPromiseErrors(t *testing.T) {
 		many += fmt.Sprintf("- {name: n%d, no_loss: true}\n", i)
 	}
 	for text, want := range map[string]string{
-		"assert":                                  `use "assert FILE in TIME"`,
-		"assert x.yaml":                           `use "assert FILE in TIME"`,
-		"assert in 1s":                            `use "assert FILE in TIME"`,
-		"assert x.yaml in 0s":                     `"0s": use a time`,
-		"assert x.yaml in 399ms":                  "399ms: use 400ms at least",
+		"assert":                 `use "assert FILE in TIME"`,
+		"assert x.yaml":          `use "assert FILE in TIME"`,
+		"assert in 1s":           `use "assert FILE in TIME"`,
+		"assert x.yaml in 0s":    `"0s": use a time`,
+		"assert x.yaml in 399ms": "399ms: use 400ms at least",
+		"assert " + promising(t, "assertions:\n- name: a\n  cause: nothing\n") + " in 1s": "a flight recorder cannot follow what holds flows",
 		"assert /nowhere in 1s":                   "open /nowhere: no such file",
 		"assert " + promising(t, many) + " in 1s": "has 65 assertions: a flight recorder watches 64 at most",
 	} {
