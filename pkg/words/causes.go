@@ -110,6 +110,15 @@ func (s *Names) answerCause(c *placenow.Cause) string {
 		return "the listening socket's queue is full: nobody accepts connections"
 	case placenow.NotAttached:
 		return fmt.Sprintf("%s answers by %s, which is not attached", c.Node, s.End(c.Port))
+	case placenow.ByRule:
+		text := strings.Join(c.Rules, ", ")
+		if c.More > 0 {
+			text += fmt.Sprintf(", %d more", c.More)
+		}
+		if len(c.Rules) == 1 && c.More == 0 {
+			return text
+		}
+		return "one of: " + text
 	case placenow.NoTranslation:
 		return fmt.Sprintf("%s has no translation for it (any more): connections of it with %s were translated", c.Node, c.Address)
 	}

@@ -201,7 +201,7 @@ func Why(reason, function string) string {
 	case reason == "NETFILTER_DROP" && (function == "" || function == rules.Hook):
 		return ruleOrConntrack
 	}
-	if function == "ndisc_error_report" || function == "neigh_invalidate" || words == "" {
+	if function == "ndisc_error_report" || words == "" {
 		if of := functionWords[function]; of != "" {
 			return of
 		}

@@ -120,7 +120,7 @@ var causes = []network{
 			w.sh("s", "nft 'add table ip f; add chain ip f FORWARD { type filter hook forward priority 0; policy drop; }'")
 		},
 		symptom: silent("a", "10.0.0.2"),
-		asks:    []ask{{"loss", []string{`\bs\b`, `firewall rule`, `s/br0`, `bridge-nf-call-iptables=1`}, ""}},
+		asks:    []ask{{"loss", []string{`\bs\b`, `firewall rule`, `s/br0`, `bridge-nf-call-iptables=1`, `ip f FORWARD \(hook forward\): policy`}, ""}},
 	},
 	{
 		name: "bridged frames and rules for IPv6", nodes: "a b s",
@@ -133,6 +133,25 @@ var causes = []network{
 		},
 		symptom: silent("a", "fd00::2"),
 		asks:    []ask{{"loss", []string{`a dropped`, `no neighbour's answer`, `s/br0`, `bridge-nf-call-ip6tables=1`}, ""}},
+	},
+	{
+		name: "which rule", nodes: "a r b",
+		build: func(w *world) {
+			line(w)
+			w.sh("r", "nft 'add table inet f; add chain inet f fw { type filter hook forward priority 0; }; add rule inet f fw tcp dport 22 accept; add rule inet f fw icmp type echo-request drop'")
+			w.sh("r", "nft 'add table ip6 f; add chain ip6 f fw { type filter hook forward priority 0; policy drop; }; add table ip o; add chain ip o out { type filter hook output priority 0; }; add rule ip o out tcp dport 1 drop'")
+		},
+		symptom: silent("a", "10.2.0.1"),
+		asks:    []ask{{"loss", []string{`\br\b`, `firewall rule; inet f fw \(hook forward\): rule of handle \d+`}, `one of`}},
+	},
+	{
+		name: "which rule for what is sent", nodes: "a r b",
+		build: func(w *world) {
+			line(w)
+			w.sh("a", "nft 'add table ip o; add chain ip o out { type filter hook output priority 0; policy drop; }; add rule ip o out udp dport 53 accept; add chain ip o in { type filter hook input priority 0; policy drop; }'")
+		},
+		symptom: silent("a", "10.2.0.1"),
+		asks:    []ask{{"loss", []string{`a dropped`, `firewall rule; ip o out \(hook output\): policy`}, `one of`}},
 	},
 	{
 		name: "macvlan and its parent", nodes: "h x c",

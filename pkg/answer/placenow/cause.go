@@ -9,6 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/inspect"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -23,6 +24,8 @@ type Cause struct {
 	Setting string    `json:"setting,omitempty"` // "net.ipv4.ip_forward=0"
 	State   string    `json:"state,omitempty"`   // of a port, an address or a route
 	MTU     int       `json:"mtu,omitempty"`     // bytes
+	Rules   []string  `json:"rules,omitempty"`   // each of which can have dropped them: table, chain, hook, handle
+	More    int       `json:"more,omitempty"`    // rules beside these
 }
 
 // CauseKind is what kind of cause it is.
@@ -51,6 +54,7 @@ const (
 	QueueFull       CauseKind = "listen_queue_full" // no values
 	NotAttached     CauseKind = "answers_by_port_not_attached"
 	NoTranslation   CauseKind = "no_translation" // Address: of the connection's other end
+	ByRule          CauseKind = "by_rule"        // Rules, More
 )
 
 // maxCauses bounds how many places of one question have causes looked for: each asks nodes.
@@ -67,10 +71,11 @@ type inspector struct {
 	macvlans  func(topo.NodeSpec) ([]inspect.Macvlan, error)
 	numberOf  func(node, other topo.NodeSpec) (int, error)
 	unusable  func(topo.NodeSpec) ([]inspect.Address, error)
+	droppers  func(topo.NodeSpec) ([]rules.Dropper, error)
 }
 
 var theInspector = inspector{inspect.RouteTo, inspect.RouteFrom, inspect.HasDefault, inspect.Settings, inspect.BridgesOf,
-	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable}
+	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers}
 
 // askNode asks one node; ok is false if there is none of that name, or it did not answer.
 func askNode[T any](l *Links, name string, look func(topo.NodeSpec) (T, error)) (is T, ok bool) {
@@ -130,7 +135,7 @@ func init() { // the functions read it themselves
 		"ip_error":                 (*Links).routeForbids,
 		"OTHERHOST":                (*Links).otherHost,
 		"NO_SOCKET":                (*Links).noSocket,
-		"NETFILTER_DROP":           (*Links).bridgedRules,
+		"NETFILTER_DROP":           (*Links).byRule,
 		"NO_TX_TARGET":             (*Links).bridgeRefusal,
 		"BRIDGE_INGRESS_STP_STATE": (*Links).bridgeRefusal,
 		"br_handle_frame_finish":   (*Links).bridgeRefusal,

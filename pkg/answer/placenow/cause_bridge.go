@@ -4,8 +4,10 @@ package placenow
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/vnetradar/radar/pkg/vnet/inspect"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -135,4 +137,39 @@ func (l *Links) callsRules(node, bridge string, of netip.Addr) []Cause {
 		return nil
 	}
 	return []Cause{{Kind: BridgedRules, Node: node, Port: node + "/" + bridge, Setting: inspect.Sysctl(name, "1")}}
+}
+
+// maxRules is how many rules a cause names.
+const maxRules = 3
+
+// byRule: a rule dropped packets. Which ones of the node can have done that, and why did bridged frames come there?
+func (l *Links) byRule(p *lostThere) (list []Cause) {
+	if p.Port != "" {
+		list = l.bridgedRules(p)
+	}
+	src, _, ok := p.ends()
+	if !ok || p.Function == rules.Hook { // rules of nf_tables are none of these, or the kernel does not tell them apart
+		return list
+	}
+	all, _ := askNode(l, p.Node, l.nodes.inspect.droppers)
+	families := []string{"ip", "inet", "bridge", "netdev"}
+	if !src.Is4() {
+		families[0] = "ip6"
+	}
+	c := Cause{Kind: ByRule, Node: p.Node}
+	for _, d := range all {
+		sent := d.Hook == "output" || d.Hook == "postrouting" || d.Hook == "egress"
+		switch {
+		case !slices.Contains(families, d.Family):
+		case p.Port == "" && !sent && d.Hook != "", p.Port != "" && d.Hook == "output": // not on the way of these
+		case len(c.Rules) == maxRules:
+			c.More++
+		default:
+			c.Rules = append(c.Rules, d.String())
+		}
+	}
+	if len(c.Rules) > 0 {
+		list = append(list, c)
+	}
+	return list
 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
+)
+
+// Dropper is a rule of nf_tables, or a chain's policy, that can drop packets.
+type Dropper struct {
+	Family, Table, Chain string
+	Hook                 string // "": the chain is called by others
+	Handle               uint64 // of the rule; 0: it is the policy
+}
+
+// String is "ip f FORWARD (hook forward): policy", "inet f fw (hook input): rule of handle 4".
+func (d Dropper) String() string {
+	text := fmt.Sprintf("%s %s %s", d.Family, d.Table, d.Chain)
+	if d.Hook != "" {
+		text += " (hook " + d.Hook + ")"
+	}
+	if d.Handle == 0 {
+		return text + ": policy"
+	}
+	return fmt.Sprintf("%s: rule of handle %d", text, d.Handle)
+}
+
+// maxDroppers bounds how many a node tells.
+const maxDroppers = 64
+
+// hooks are those of IP and of bridges, as netfilter numbers them.
+var hooks = []string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
+
+// Droppers are what can drop packets in nf_tables of a node now, at most 64.
+func Droppers(node topo.NodeSpec) (list []Dropper, err error) {
+	err = node.Do(func() error {
+		chains := make(map[[3]string]string)
+		for _, m := range nftDump(unix.NFT_MSG_GETCHAIN) {
+			d, drops := dropperOf(m, unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME, unix.NFT_MSG_GETCHAIN)
+			chains[[3]string{d.Family, d.Table, d.Chain}] = d.Hook
+			if drops && len(list) < maxDroppers {
+				list = append(list, d)
+			}
+		}
+		for _, m := range nftDump(unix.NFT_MSG_GETRULE) {
+			d, drops := dropperOf(m, unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN, unix.NFT_MSG_GETRULE)
+			if drops && len(list) < maxDroppers {
+				d.Hook = chains[[3]string{d.Family, d.Table, d.Chain}]
+				list = append(list, d)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// dropperOf reads a message about a chain or a rule, which have other numbers for the same attributes.
+func dropperOf(m []byte, table, chain uint16, get int) (d Dropper, drops bool) {
+	if len(m) < nl.SizeofNfgenmsg {
+		return d, false
+	}
+	d.Family = nftFamilies[m[0]]
+	for kind, value := range host.Attributes(m[nl.SizeofNfgenmsg:]) {
+		switch {
+		case kind == table:
+			d.Table = unix.ByteSliceToString(value)
+		case kind == chain:
+			d.Chain = unix.ByteSliceToString(value)
+		case get == unix.NFT_MSG_GETRULE && kind == unix.NFTA_RULE_HANDLE && len(value) == 8:
+			d.Handle = binary.BigEndian.Uint64(value)
+		case get == unix.NFT_MSG_GETCHAIN && kind == unix.NFTA_CHAIN_HOOK:
+			d.Hook = hookOf(m[0], value)
+		}
+	}
+	return d, nftDrops(get, m[nl.SizeofNfgenmsg:])
+}
+
+// hookOf is the name of a base chain's hook.
+func hookOf(family byte, attrs []byte) string {
+	for kind, value := range host.Attributes(attrs) {
+		if kind != unix.NFTA_HOOK_HOOKNUM || len(value) != 4 {
+			continue
+		}
+		n := binary.BigEndian.Uint32(value)
+		switch {
+		case family == unix.NFPROTO_NETDEV:
+			return []string{"ingress", "egress"}[min(n, 1)]
+		case int(n) < len(hooks):
+			return hooks[n]
+		}
+	}
+	return ""
+}
