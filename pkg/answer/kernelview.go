@@ -65,3 +65,9 @@ func (s *Sources) KernelView(ctx context.Context, node string, names []explain.F
 	v.DeliveredBps, v.AppLimited = last.Delivery_rate*8, last.Delivery_rate_app_limited&1 != 0
 	return v
 }
+
+// HashesAddresses reports whether a node now chooses among equal routes by addresses alone: all flows between two hosts
+// go by one then.
+func (s *Sources) HashesAddresses(ctx context.Context, node string) bool {
+	return s.links(ctx).Setting(node, "ipv4/fib_multipath_hash_policy") == "0"
+}

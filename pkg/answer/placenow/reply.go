@@ -197,3 +197,9 @@ func (l *Links) NoRoutesOut() (list []NoRouteOut) {
 	}
 	return list
 }
+
+// Setting is the value of one of a node's sysctls below net ("ipv4/ip_forward"); "" if it cannot be asked.
+func (l *Links) Setting(node, name string) string {
+	values, _ := askNode(l, node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
+	return values[name]
+}

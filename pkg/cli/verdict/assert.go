@@ -156,6 +156,18 @@ func readFile(k *kit.Kit, name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
+// explainBalance adds to a balance that does not hold what its node hashes.
+func explainBalance(ctx context.Context, s *answer.Sources, a *assertion.Assertion, r *assertion.Result) {
+	if a.Balance == nil || a.Balance.At == "" || r.Verdict != assertion.Fails || r.Packets == 0 || !s.HashesAddresses(ctx, a.Balance.At) {
+		return
+	}
+	text := a.Balance.At + " chooses by addresses alone (net.ipv4.fib_multipath_hash_policy=0): flows between two hosts all go one way"
+	if r.Cause != "" {
+		text = r.Cause + "; " + text
+	}
+	r.Cause = text
+}
+
 // holdAll holds each assertion of a file against packets. Nothing is asked if one is wrong.
 func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.Selection, name string, file *assertion.File, s *answer.Sources) ([]assertion.Result, error) {
 	selections := make([]*answer.Selection, len(file.Assertions))
@@ -201,6 +213,7 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 			texts = nil
 			return why
 		})
+		explainBalance(ctx, s, &file.Assertions[i], &results[i])
 		for _, text := range texts {
 			if !said[text] {
 				said[text] = true
