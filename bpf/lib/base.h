@@ -2,8 +2,8 @@
 /*
  * What every program includes first: helpers, and declarations for compiler and verifier.
  *
- * The headers of bpf/lib serve programs of all systems. They know no map, no constant that user
- * space sets, and no packet of a system's own.
+ * The headers of bpf/lib serve programs of all systems. They have no map (system.h has macros for a
+ * system's), no constant that user space sets, and no packet of a system's own.
  */
 #ifndef LIB_BASE_H
 #define LIB_BASE_H
