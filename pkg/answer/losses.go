@@ -3,11 +3,10 @@
 package answer
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 )
 
@@ -267,14 +266,9 @@ func (c *Counts) loops() (notes []Note) {
 	if c.keep != nil {
 		return nil // paths do not tell flows apart
 	}
-	lost := make(map[string]uint64)
-	for _, row := range c.sums.Paths(c.Names) {
-		if first, again, ok := row.Loop(); ok && row.Lost > 0 {
-			lost[aggregate.PathText(straightHops(row.Hops[first:again+1]), false)] += row.Lost
-		}
-	}
-	for _, loop := range slices.Sorted(maps.Keys(lost)) {
-		notes = append(notes, RoutingLoop{loop, lost[loop]})
+	loops, _ := ends.Loops(c.sums.Paths(c.Names))
+	for _, l := range loops {
+		notes = append(notes, RoutingLoop{l.Path, l.Lost})
 	}
 	return notes
 }
@@ -282,21 +276,8 @@ func (c *Counts) loops() (notes []Note) {
 // truncatedLoops is how many packets went round in a circle for longer than their records have room for. The
 // rounds that are missing are like those that are there.
 func (c *Counts) truncatedLoops() (packets uint64) {
-	for _, row := range c.sums.Paths(c.Names) {
-		if _, _, ok := row.Loop(); ok && row.Truncated {
-			packets += row.Packets
-		}
-	}
+	_, packets = ends.Loops(c.sums.Paths(c.Names))
 	return packets
-}
-
-// straightHops are hops as a path of their own.
-func straightHops(hops []aggregate.PathHop) []aggregate.PathHop {
-	hops = slices.Clone(hops)
-	for i := range hops {
-		hops[i].Prev, hops[i].Gap = nil, false
-	}
-	return hops
 }
 
 // expired says how many packets vanished without a drop that the kernel reports, and where they
@@ -305,7 +286,7 @@ func (c *Counts) expired() (notes []Note) {
 	if c.keep == nil {
 		total := c.Totals()
 		if total.Expired > 0 {
-			seen, more := lastSeen(c.sums.Paths(c.Names))
+			seen, more := ends.LastSeen(c.sums.Paths(c.Names))
 			notes = append(notes, Expired{total.Expired, seen, more})
 		}
 		if total.Moved > 0 {
@@ -321,55 +302,4 @@ func (c *Counts) expired() (notes []Note) {
 		notes = append(notes, Expired{Packets: n})
 	}
 	return notes
-}
-
-// maxLastSeen is how many nodes Expired names.
-const maxLastSeen = 3
-
-// lastSeen are the nodes and ports where most packets were seen last, and how many more nodes there are.
-func lastSeen(paths []aggregate.PathRow) (nodes []LastSeen, more int) {
-	for _, row := range paths {
-		if row.Expired == 0 || len(row.Hops) == 0 {
-			continue
-		}
-		last := row.Hops[len(row.Hops)-1]
-		i := slices.IndexFunc(nodes, func(n LastSeen) bool { return n.Node == last.Node })
-		if i < 0 {
-			i, nodes = len(nodes), append(nodes, LastSeen{Node: last.Node})
-		}
-		nodes[i].add(&last, row.Expired)
-	}
-	slices.SortFunc(nodes, func(x, y LastSeen) int {
-		return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.Node, y.Node))
-	})
-	for i := range nodes {
-		slices.SortFunc(nodes[i].Ports, func(x, y LastSeenPort) int {
-			return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.way(), y.way()), cmp.Compare(x.Port, y.Port))
-		})
-	}
-	if len(nodes) > maxLastSeen {
-		nodes, more = nodes[:maxLastSeen], len(nodes)-maxLastSeen
-	}
-	return nodes, more
-}
-
-func (n *LastSeen) add(last *aggregate.PathHop, packets uint64) {
-	port := LastSeenPort{Port: last.Port, Out: last.Port != ""}
-	if !port.Out {
-		port.Port = last.InPort
-	}
-	i := slices.IndexFunc(n.Ports, func(p LastSeenPort) bool { return p.Port == port.Port && p.Out == port.Out })
-	if i < 0 {
-		i, n.Ports = len(n.Ports), append(n.Ports, port)
-	}
-	n.Ports[i].Packets += packets
-	n.Packets += packets
-}
-
-// way puts ports by which packets came in before those by which they went out.
-func (p *LastSeenPort) way() int {
-	if p.Out {
-		return 1
-	}
-	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -24,7 +25,7 @@ import (
 
 // TestOtherLosses: without a loss that the kernel reported, packets that expired and drops after delivery are both said.
 func TestOtherLosses(t *testing.T) {
-	expired := Expired{Packets: 1, LastSeen: []LastSeen{{Node: "r", Packets: 1, Ports: []LastSeenPort{{Port: "eth0", Out: true, Packets: 1}}}}}
+	expired := Expired{Packets: 1, LastSeen: []ends.Seen{{Node: "r", Packets: 1, Ports: []ends.Port{{Port: "eth0", Out: true, Packets: 1}}}}}
 	for name, c := range map[string]struct {
 		expired, dropped int
 		want             []Note

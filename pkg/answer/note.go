@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/replies"
 	"github.com/vnetradar/radar/pkg/record"
@@ -191,7 +192,7 @@ type (
 	// Expired: packets vanished, and the kernel reported no drop. The nodes with most of them are first.
 	Expired struct {
 		Packets  uint64
-		LastSeen []LastSeen
+		LastSeen []ends.Seen
 		More     int // nodes beside these
 	}
 	// MovedAddress: packets expired that came to a node just as it got or lost their address.
@@ -242,20 +243,6 @@ type (
 	// NoRouteOut: a node's programs sent so many packets, since attach, to which it has no route.
 	NoRouteOut struct{ placenow.NoRouteOut }
 )
-
-// LastSeen is a node where packets were seen last that expired.
-type LastSeen struct {
-	Node    string
-	Packets uint64
-	Ports   []LastSeenPort // most first
-}
-
-// LastSeenPort is a port of it.
-type LastSeenPort struct {
-	Port    string
-	Out     bool // they went out by it; else they came in
-	Packets uint64
-}
 
 // What there is to say about a recording.
 type (

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
@@ -89,9 +90,9 @@ func TestNoteWords(t *testing.T) {
 		"of 1 row only the newest 300 seconds with traffic are kept: from 10:14:30 on all have theirs":                          answer.SecondsKept{Rows: 1, Seconds: 300, From: since},
 		"5 packets are of places and reasons beyond the first 8192, which are not kept apart":                                   answer.TableFull{Table: answer.Places, Packets: 5, Limit: 8192},
 		"9 packets expired (not seen for the timeout), last seen in a (5 in by e0, 2 out by e1), b (2 out by e0), 3 more nodes: radar packets --state expired": answer.Expired{
-			Packets: 9, More: 3, LastSeen: []answer.LastSeen{
-				{Node: "a", Packets: 7, Ports: []answer.LastSeenPort{{Port: "e0", Packets: 5}, {Port: "e1", Out: true, Packets: 2}}},
-				{Node: "b", Packets: 2, Ports: []answer.LastSeenPort{{Port: "e0", Out: true, Packets: 2}}},
+			Packets: 9, More: 3, LastSeen: []ends.Seen{
+				{Node: "a", Packets: 7, Ports: []ends.Port{{Port: "e0", Packets: 5}, {Port: "e1", Out: true, Packets: 2}}},
+				{Node: "b", Packets: 2, Ports: []ends.Port{{Port: "e0", Out: true, Packets: 2}}},
 			}},
 		"2 packets were lost in a routing loop: r1 > r2 > r1 > ... (radar trace --last --state lost)": answer.RoutingLoop{Path: "r1 > r2 > r1", Packets: 2},
 		"h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), udp to 10.0.1.9:53": answer.Unsent{
