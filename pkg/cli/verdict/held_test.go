@@ -97,7 +97,12 @@ func (h *held) try(to string, port, size int, seconds string) {
 // explained is the answer about the flow.
 func (h *held) explained(t *testing.T) *explain.Answer {
 	t.Helper()
-	stdout, stderr, code := clitest.Radar(t, "explain", fmt.Sprintf("tcp port %d", h.port), "-o", "json")
+	return h.explainedOf(t, fmt.Sprintf("tcp port %d", h.port))
+}
+
+func (h *held) explainedOf(t *testing.T, expression string) *explain.Answer {
+	t.Helper()
+	stdout, stderr, code := clitest.Radar(t, "explain", expression, "-o", "json")
 	if code != kit.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -322,10 +327,10 @@ func TestQueueDeclares(t *testing.T) {
 	h.In("r1", "sh", "-ec", `tc qdisc replace dev eth1 root handle 1: htb default 1
 tc class add dev eth1 parent 1: classid 1:1 htb rate 20mbit burst 4kb cburst 4kb
 tc qdisc add dev eth1 parent 1:1 handle 2: pfifo limit 5`)
-	h.port = 7002
-	h.server(t, "sink")
-	h.send(100000, 20, 0)
-	a = h.explained(t)
+	h.Listen("h2", 9000)
+	h.In("h1", "python3", "-c", flood) // 30 Mbit/s of datagrams
+	h.Ended(2000, "--proto", "udp", "--dport", "9000")
+	a = h.explainedOf(t, "udp port 9000")
 	h.want(t, a, explain.ByQueue, "r1/eth1")
 	if q := a.Queues[0]; q.ConfiguredBps != 20e6 || q.LimitPackets != 5 || q.Holds != "pfifo" || !strings.Contains(a.Summary, "(its pfifo holds 5 packets)") {
 		t.Errorf("%+v: %s", q, a.Summary)
