@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/replies"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -46,7 +47,7 @@ type Counts struct {
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
 	sources  *Sources            // nil: there are none to ask further
 
-	unended  pairs           // of packets that have not ended
+	unended  replies.Pairs   // of packets that have not ended
 	underWay int             // packets that have not ended, of those that were sent a while ago
 	late     func()          // counts underWay, where that was left for when it is asked for; nil: it is counted
 	now      *placenow.Links // nil: nobody has asked yet
@@ -57,7 +58,7 @@ type Counts struct {
 
 // NewCounts returns Counts of packets that are counted already.
 func NewCounts(sums *aggregate.Aggregates, names packet.Names) *Counts {
-	return &Counts{Names: names, own: names, question: Question{Selection: &Selection{}}, sums: sums, matched: true, unended: make(pairs)}
+	return &Counts{Names: names, own: names, question: Question{Selection: &Selection{}}, sums: sums, matched: true, unended: make(replies.Pairs)}
 }
 
 // Ask counts the packets that are asked for. The notes are to be said also beside an error.
@@ -91,7 +92,7 @@ const aWhile = 100 * time.Millisecond
 // addUnderWay counts a packet of the ring that has not ended, if it is asked for and was sent a while ago.
 func (c *Counts) addUnderWay(p *packet.Packet, asked bool) {
 	if p.State == record.InFlight {
-		c.unended.add(p)
+		c.unended.Add(p)
 	}
 	if asked && int64(clock.Monotonic()-p.T0) > int64(aWhile) {
 		c.underWay += p.Segs

@@ -3,14 +3,12 @@
 package answer
 
 import (
-	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/replies"
-	"github.com/vnetradar/radar/pkg/packet"
 )
 
 // replies say which requests got no answer, why, and which answers were lost on another path. What nodes dropped before it
@@ -20,11 +18,11 @@ func (c *Counts) replies(unsent []Note) (notes []Note) {
 		return nil
 	}
 	c.countUnderWay()
-	seen := &replies.Seen{Flows: c.sums.Flows(c.Names, nil), Paths: c.sums.Paths(c.Names), UnderWay: c.unended.has,
+	seen := &replies.Seen{Flows: c.sums.Flows(c.Names, nil), Paths: c.sums.Paths(c.Names), UnderWay: c.unended.Has,
 		Before: time.Now().Add(-aWhile).UnixNano()}
 	unanswered, elsewhere := replies.Find(seen)
 	asked := c.askedFlows()
-	delivered := requestsDelivered(seen.Flows)
+	delivered := replies.RequestsDelivered(seen.Flows)
 	for _, u := range unanswered {
 		if asked != nil && !asked[u.Flow.String()] || saidUnsent(unsent, &u) {
 			continue
@@ -84,31 +82,6 @@ func (c *Counts) askedFlows() map[string]bool {
 	return asked
 }
 
-// requestsDelivered counts echo requests by node and protocol: those of flows that all took one path.
-func requestsDelivered(flows []aggregate.FlowRow) map[string]uint64 {
-	n := make(map[string]uint64)
-	for i := range flows {
-		f := &flows[i]
-		if t := f.ICMPType; f.ICMPID == nil || t == nil || *t != 8 && *t != 128 || len(f.PathList) == 0 {
-			continue
-		}
-		path := f.PathList[0].Path
-		if at := lastNode(path); at != "" {
-			n[at+f.Proto] += f.Delivered
-		}
-	}
-	return n
-}
-
-// lastNode is the last one of a path's text.
-func lastNode(path string) string {
-	i := len(path)
-	for i > 0 && path[i-1] != ' ' {
-		i--
-	}
-	return path[i:]
-}
-
 // saidUnsent reports whether there is a note that the node itself dropped packets to who asked.
 func saidUnsent(notes []Note, u *replies.Unanswered) bool {
 	return slices.ContainsFunc(notes, func(n Note) bool {
@@ -116,22 +89,6 @@ func saidUnsent(notes []Note, u *replies.Unanswered) bool {
 		return is && unsent.Node == u.Node && slices.ContainsFunc(unsent.Flows, func(f UnsentFlow) bool { return f.Dst == u.From.String() })
 	})
 }
-
-// maxPairs bounds how many pairs of addresses are kept of packets that have not ended.
-const maxPairs = 4096
-
-// pairs are from whom to whom packets are under way.
-type pairs map[[2]netip.Addr]bool
-
-// add notes a packet that has not ended.
-func (w pairs) add(p *packet.Packet) {
-	if p.HasTuple && len(w) < maxPairs {
-		w[[2]netip.Addr{address(p.Src, p.IPv6), address(p.Dst, p.IPv6)}] = true
-	}
-}
-
-// has reports whether a packet can be under way; of too many nobody knows.
-func (w pairs) has(src, dst netip.Addr) bool { return len(w) >= maxPairs || w[[2]netip.Addr{src, dst}] }
 
 // errorsLimited says which nodes held back ICMP errors about packets whose TTL was used up there: a traceroute, or mtr,
 // shows that as loss.
@@ -174,10 +131,4 @@ func noRouteOut(l *placenow.Links) (notes []Note) {
 		notes = append(notes, NoRouteOut{n})
 	}
 	return notes
-}
-
-// address is one of a packet's.
-func address(a packet.Addr, v6 bool) netip.Addr {
-	addr, _ := netip.ParseAddr(a.Text(v6))
-	return addr
 }
