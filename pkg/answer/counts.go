@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/replies"
 	"github.com/vnetradar/radar/pkg/host/clock"
@@ -113,7 +114,8 @@ func (c *Counts) Remarks() (notes []Note) {
 	}
 	total := c.Totals()
 	if n := total.Truncated; n > 0 && c.sources.Domain() != nil {
-		if n -= min(n, c.truncatedLoops()); n > 0 {
+		_, inLoops := ends.Loops(c.sums.Paths(c.Names)) // the rounds that are missing are like those that are there
+		if n -= min(n, inLoops); n > 0 {
 			notes = append(notes, Incomplete{n})
 		}
 	}

@@ -273,13 +273,6 @@ func (c *Counts) loops() (notes []Note) {
 	return notes
 }
 
-// truncatedLoops is how many packets went round in a circle for longer than their records have room for. The
-// rounds that are missing are like those that are there.
-func (c *Counts) truncatedLoops() (packets uint64) {
-	_, packets = ends.Loops(c.sums.Paths(c.Names))
-	return packets
-}
-
 // expired says how many packets vanished without a drop that the kernel reports, and where they
 // were seen last.
 func (c *Counts) expired() (notes []Note) {
