@@ -231,7 +231,7 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 // also what TCP has freed.
 func (c *Counts) otherLosses(lost bool) []Note {
 	notes, total := c.expired(), c.Totals()
-	drops, freed := droppedAfterDelivery(c.sums.LocalDrops(c.Names))
+	drops, freed := ends.AfterDelivery(c.sums.LocalDrops(c.Names))
 	if lost {
 		return append(notes, alsoDropped(drops)...)
 	}
@@ -239,19 +239,6 @@ func (c *Counts) otherLosses(lost bool) []Note {
 		return notes
 	}
 	return append(notes, NothingLost{Packets: total.Packets, Expired: total.Expired > 0, Drops: drops, Freed: freed})
-}
-
-// droppedAfterDelivery sums up rows of what was dropped after delivery, and apart from that what
-// TCP has freed itself.
-func droppedAfterDelivery(rows []aggregate.LossRow) (drops, freed uint64) {
-	for i := range rows {
-		if rows[i].FreedByTCP() {
-			freed += rows[i].Packets
-		} else {
-			drops += rows[i].Packets
-		}
-	}
-	return drops, freed
 }
 
 func alsoDropped(n uint64) []Note {

@@ -110,3 +110,16 @@ func (p *Port) way() int {
 	}
 	return 0
 }
+
+// AfterDelivery sums up rows of what was dropped after delivery, and apart from that what
+// TCP has freed itself.
+func AfterDelivery(rows []aggregate.LossRow) (drops, freed uint64) {
+	for i := range rows {
+		if rows[i].FreedByTCP() {
+			freed += rows[i].Packets
+		} else {
+			drops += rows[i].Packets
+		}
+	}
+	return drops, freed
+}
