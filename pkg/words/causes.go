@@ -56,7 +56,7 @@ func (s *Names) routeCause(c *placenow.Cause) string {
 	case placenow.WayBack:
 		return fmt.Sprintf("%s's way back to %s is %s", c.Node, c.Address, s.End(c.Port))
 	case placenow.EgressMTU:
-		return fmt.Sprintf("larger than the MTU of %s, %d", s.End(c.Port), c.MTU)
+		return fmt.Sprintf("too big (MTU): %s has %d", s.End(c.Port), c.MTU)
 	}
 	return ""
 }

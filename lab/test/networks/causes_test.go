@@ -41,7 +41,7 @@ var causes = []network{
 			w.knows("b", "eth0", "10.0.0.1", "a", "eth0")
 		},
 		symptom: silent("a", "10.0.0.2", "-M", "do", "-s", "1550"),
-		asks:    []ask{{"loss", []string{`\bs\b`, `larger than the MTU of s/p2, 1500`}, ""}},
+		asks:    []ask{{"loss", []string{`\bs\b`, `too big \(MTU\): s/p2 has 1500`}, ""}},
 	},
 	{
 		name: "router's far port has a smaller MTU", nodes: "a r b",
@@ -54,7 +54,7 @@ var causes = []network{
 			w.sh("a", "ip route flush cache") // what it has learned of the path
 			return w.answers("a", "10.2.0.1", "-M", "do", "-s", "1450") == 0
 		},
-		asks: []ask{{"loss", []string{`\br\b.*PKT_TOO_BIG`, `larger than the MTU of r/eth1, 1400`}, ""}},
+		asks: []ask{{"loss", []string{`\br\b.*PKT_TOO_BIG`, `too big \(MTU\): r/eth1 has 1400`}, ""}},
 	},
 	{
 		name: "isolated ports", nodes: "a b s",

@@ -41,7 +41,7 @@ func (l *Links) bridgeRefusal(p *lostThere) []Cause {
 		return l.groupWithoutMember(p, bridges, dst)
 	}
 	sending := p.Function == "br_dev_queue_push_xmit" || p.Function == "br_nf_dev_queue_xmit"
-	if own.State != inspect.STPForwarding {
+	if own.State.Blocks() {
 		return []Cause{l.blocked(p.Node, own)}
 	}
 	if sending {
@@ -60,7 +60,7 @@ func (l *Links) bridgeRefusal(p *lostThere) []Cause {
 			continue
 		}
 		switch {
-		case to.State != inspect.STPForwarding:
+		case to.State.Blocks():
 			return []Cause{l.blocked(p.Node, to)}
 		case own.Isolated && to.Isolated:
 			return []Cause{{Kind: PortIsolated, Node: p.Node, Port: p.Node + "/" + own.Name, Other: p.Node + "/" + to.Name}}

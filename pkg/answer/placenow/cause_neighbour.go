@@ -83,7 +83,7 @@ func (l *Links) onTheWay(own *end, owners []string, next netip.Addr) *Cause {
 		}
 		switch {
 		case !leads && len(owners) > 0:
-		case p.State != inspect.STPForwarding:
+		case p.State.Blocks():
 			c := l.blocked(peer.node, p)
 			return &c
 		case p.Ifindex != in.Ifindex && p.Isolated && in.Isolated:

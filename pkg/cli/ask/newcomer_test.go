@@ -119,8 +119,8 @@ func TestUnsent(t *testing.T) {
 	for range 3 {
 		w.In("h1", "bash", "-c", "echo x > /dev/udp/10.0.2.2/9 || true")
 	}
-	arp := "h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.77"
-	rule := "h1 dropped 3 packets before they were sent: NETFILTER_DROP (firewall rule), udp to 10.0.2.2:9"
+	arp := "h1 dropped 1 packet before it was sent: NEIGH_FAILED (no ARP answer; no node of the domain has 10.0.1.77), icmp to 10.0.1.77"
+	rule := "h1 dropped 3 packets before they were sent: NETFILTER_DROP (firewall rule; ip t o (hook output): rule of handle 2), udp to 10.0.2.2:9"
 	// All are freed by now: the kernel has told their senders.
 	w.Says([]string{"loss"}, arp, rule)
 	out := w.Says([]string{"packets", "--dst", "10.0.1.77"}, "no packet was measured", arp)
@@ -166,11 +166,11 @@ func TestUnsentAnswers(t *testing.T) {
 	w.Ping(1)
 	w.In("h2", "ip", "route", "replace", "default", "via", "10.0.2.77") // nobody has that address
 	w.Fails("h1", "ping", "-q", "-c", "3", "-i", "0.01", "-W", "1", "10.0.2.2")
-	w.Await([]string{"loss"}, "h2 dropped 3 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.1")
+	w.Await([]string{"loss"}, "h2 dropped 3 packets before they were sent: NEIGH_FAILED (no ARP answer; no node of the domain has 10.0.2.77), icmp to 10.0.1.1")
 	w.UDPTo("10.0.2.2", 9) // nobody listens
-	w.Await([]string{"loss"}, "h2 dropped 4 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.1")
+	w.Await([]string{"loss"}, "h2 dropped 4 packets before they were sent: NEIGH_FAILED (no ARP answer; no node of the domain has 10.0.2.77), icmp to 10.0.1.1")
 	w.Fails("h1", "timeout", "0.5", "bash", "-c", "echo x > /dev/tcp/10.0.2.2/9")
-	w.Await([]string{"loss"}, "h2 dropped 5 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.1 (4), tcp to 10.0.1.1:")
+	w.Await([]string{"loss"}, "h2 dropped 5 packets before they were sent: NEIGH_FAILED (no ARP answer; no node of the domain has 10.0.2.77), icmp to 10.0.1.1 (4), tcp to 10.0.1.1:")
 	// What crosses a link is no such packet: nobody else has dropped anything.
 	if n := w.Counter("unsent"); n != 5 {
 		t.Errorf("counter unsent: %d, want 5", n)

@@ -28,6 +28,10 @@ const (
 
 var stpNames = [...]string{"disabled", "listening", "learning", "forwarding", "blocking"}
 
+// Blocks reports whether spanning tree keeps a port from forwarding. One that is disabled is down, or has no carrier: that is
+// another cause.
+func (s STPState) Blocks() bool { return s != STPForwarding && s != STPDisabled }
+
 // String is the name of the state.
 func (s STPState) String() string {
 	if int(s) < len(stpNames) {
