@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/inspect"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -204,6 +206,57 @@ func TestOthersDrops(t *testing.T) {
 		more := moreThanSeen(map[string]uint64{c.count: 3}, seenDrops(c.rows, c.flows), "h1")
 		if (len(more) == 1) != c.more {
 			t.Errorf("%s: %v", c.what, more)
+		}
+	}
+}
+
+// TestCausesBounded: of rows without end only the first ask nodes, and a node that hangs is asked once.
+func TestCausesBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _, end := hanging(t.Context(), 3)
+		defer end()
+		asked := 0
+		l.nodes.inspect.route = func(topo.NodeSpec, netip.Addr, netip.Addr) (inspect.Route, error) {
+			asked++
+			return inspect.Route{Kind: inspect.Prohibit}, nil
+		}
+		flows := []aggregate.Flow{{Src: "10.0.0.1", Dst: "10.0.0.2"}}
+		for range 1000 {
+			l.Causes(&aggregate.LossPlace{Node: "h1", Port: "e0", Reason: "IP_INNOROUTES"}, flows, 0)
+		}
+		if asked != maxCauses {
+			t.Errorf("h1 was asked %d times, want %d", asked, maxCauses)
+		}
+		l, _, end = hanging(t.Context(), 3, "h2")
+		defer end()
+		ended := make(chan struct{})
+		defer close(ended)
+		l.nodes.inspect.route = func(topo.NodeSpec, netip.Addr, netip.Addr) (inspect.Route, error) {
+			<-ended
+			return inspect.Route{}, nil
+		}
+		began := time.Now()
+		for range 10 {
+			if c := l.Causes(&aggregate.LossPlace{Node: "h2", Port: "e0", Reason: "IP_INNOROUTES"}, flows, 0); c != nil {
+				t.Errorf("a node that hangs says %+v", c)
+			}
+		}
+		if took := time.Since(began); took > AllNodes || !slices.Contains(l.Silent().NoAnswer, "h2") {
+			t.Errorf("asked for %v; silent: %+v", took, l.Silent())
+		}
+	})
+}
+
+// TestCausesHostile: addresses and places that make no sense have no cause.
+func TestCausesHostile(t *testing.T) {
+	t.Parallel()
+	l, _, end := hanging(t.Context(), 1)
+	defer end()
+	for reason, find := range causeFinders {
+		for _, flow := range []aggregate.Flow{{}, {Src: "x", Dst: "y"}} {
+			if c := find(l, &lostThere{&aggregate.LossPlace{Node: "h9", Port: "e9", Reason: reason}, []aggregate.Flow{flow}, 0}); len(c) > 0 {
+				t.Errorf("%s: %+v", reason, c)
+			}
 		}
 	}
 }
