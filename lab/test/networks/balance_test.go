@@ -39,7 +39,9 @@ func TestBalance(t *testing.T) {
 			w.serve("b", "10.9.0.9:80")
 		},
 		symptom: func(w *world) bool {
-			sent := func() string { return strings.TrimSpace(w.sh("r1", "awk '/e[23]:/ {print ($11 > 60)}' /proc/thread-self/net/dev")) }
+			sent := func() string {
+				return strings.TrimSpace(w.sh("r1", "awk '/e[23]:/ {print ($11 > 60)}' /proc/thread-self/net/dev"))
+			}
 			for range 24 {
 				if err := w.connect("a", "10.9.0.9:80", 1000); err != nil {
 					w.Fatal(err)
