@@ -62,9 +62,9 @@ func questions(w *clitest.World) [][]string {
 // notNow takes out what is about the moment of the question.
 var notNow = regexp.MustCompile(`"last_bps":\d+,?|"story":.*`)
 
-// notAsked takes out of losses what only a node can say, and in how many columns that stands: how its queue is set, and what
-// its packet filter counts.
-var notAsked = regexp.MustCompile(`,"(?:queue|netfilter)":\{[^}]*\}|, or larger than its burst| +`)
+// notAsked takes out of losses what only a node can say, and in how many columns that stands: how its queue is set, what
+// its packet filter counts, and which of its rules can have dropped.
+var notAsked = regexp.MustCompile(`,"(?:queue|netfilter)":\{[^}]*\}|,"causes":\[\{[^}]*\}\]|"\[\{""kind"".*?\}\]"|; ip t f \(hook forward\): rule of handle \d+|, or larger than its burst| +`)
 
 const queueCSV = "tbf,20000000,3000" // the same in CSV
 
