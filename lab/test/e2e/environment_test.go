@@ -257,8 +257,8 @@ func TestPathsTaken(t *testing.T) {
 			t.Setenv("RADAR_STATE_DIR", state)
 			rad := net.domain(t, routers(net.nodes()))
 			vars := map[string]string{"STATE": filepath.Dir(domain.Dir("x")), "DOMAIN": rad.domain, "PINS": filepath.Dir(domain.PinDir("x")), "MAP": "/sys/fs/bpf/map"}
-			// List everything before and after: radar may have touched nothing.
-			list := "find $STATE $PINS -mindepth 1 -printf '%p %y %m %U %l\n' 2>/dev/null | sort"
+			// List everything before and after: radar may have touched nothing. The directory of the kind goes with its last domain.
+			list := "find " + state + " $PINS ! -path $STATE -printf '%p %y %m %U %l\n' 2>/dev/null | sort"
 			script := os.Expand("mkdir -m 700 $STATE; mount -t bpf none /sys/fs/bpf; bpftool map create $MAP type array key 4 value 4 entries 1 name other;"+
 				cmp.Or(c.state, "true")+";"+cmp.Or(c.pins, "true")+";"+list+" >"+state+".before; rc=0; \"$@\" || rc=$?;"+list+" >"+state+".after; exit $rc; :",
 				func(name string) string {
