@@ -87,6 +87,7 @@ int radar_collect(struct xdp_md *ctx)
 	if (cfg_allowed_count && !is_allowed(t.saddr[0], t.saddr[1]))
 		return XDP_DROP;
 
+	t.proto = IPPROTO_UDP;
 	t.sport = 0; /* a node may report from any */
 	t.dport = udp->dest;
 	key = hash_tuple(bpf_get_smp_processor_id(), &t, h.v6);

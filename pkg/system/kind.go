@@ -176,7 +176,17 @@ func (k Kind) Lock(name string) (unlock func(), err error) {
 	if err := statedir.CheckDomain(name); err != nil {
 		return nil, fault.Usage.Errorf("%w", err)
 	}
-	return statedir.LockDir(k.Dir(name))
+	for {
+		dir := k.Dir(name)
+		unlock, err := statedir.LockDir(dir)
+		if err != nil || k.Dir(name) == dir {
+			return unlock, err
+		}
+		// A domain of before was detached while this one waited: the next one is elsewhere.
+		_ = os.Remove(filepath.Join(dir, statedir.LockFile))
+		_ = os.Remove(dir)
+		unlock()
+	}
 }
 
 // TryLock is Lock for cleaning up: it creates nothing and does not wait. ok is false if there is no lock, or another
@@ -185,7 +195,12 @@ func (k Kind) TryLock(name string) (unlock func(), ok bool) {
 	if statedir.CheckDomain(name) != nil {
 		return nil, false
 	}
-	fd, err := statedir.TryLock(k.File(name, statedir.LockFile), unix.O_RDWR)
+	dir := k.Dir(name)
+	fd, err := statedir.TryLock(filepath.Join(dir, statedir.LockFile), unix.O_RDWR)
+	if err == nil && k.Dir(name) != dir {
+		unix.Close(fd)
+		err = statedir.ErrLocked
+	}
 	if err != nil {
 		return nil, false
 	}

@@ -101,20 +101,21 @@ func (k Kind) RemovePinsIn(dir string) error {
 }
 
 // SweepFilters removes clsact filters of which names are chosen, from every interface of every namespace that can be
-// reached, that of the machine too. Qdiscs stay: nobody knows any more who made them.
-func SweepFilters(chosen func(name string) bool) error {
+// reached, that of the machine too. Of their qdiscs nobody knows any more who made them: they go only if qdiscs says so, and
+// nothing else is in them.
+func SweepFilters(chosen func(name string) bool, qdiscs bool) error {
 	var errs []error
 	for file, err := range host.Namespaces() {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("find network namespaces: %w", err))
 			break
 		}
-		errs = append(errs, sweep(file, chosen))
+		errs = append(errs, sweep(file, chosen, qdiscs))
 	}
 	return errors.Join(errs...)
 }
 
-func sweep(file host.NetnsFile, chosen func(name string) bool) error {
+func sweep(file host.NetnsFile, chosen func(name string) bool, qdiscs bool) error {
 	ns, err := host.SameNetns(file.Path, file.Inum)
 	if errors.Is(err, host.ErrNetnsGone) {
 		return nil
@@ -126,6 +127,9 @@ func sweep(file host.NetnsFile, chosen func(name string) bool) error {
 			errs := []error{err}
 			for _, f := range filters {
 				errs = append(errs, loader.HookError(f.Name, f.Direction.String(), f.Remove()))
+				if qdiscs {
+					errs = append(errs, hook.RemoveClsact(f.Ifindex))
+				}
 			}
 			return errors.Join(errs...)
 		})

@@ -133,10 +133,8 @@ func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions,
 		return errors.Join(err, readyErr)
 	}
 	showNamesNow(k)
-	if end == agent.Deserted {
-		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
-	} else if end != agent.Interrupted {
-		// Another process has the domain now, or has detached it.
+	if end != agent.Interrupted {
+		// Another process has the domain now, or has detached it, or may attach nodes to it just now.
 		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
 		return errors.Join(readyErr, evenUnread(printSummary(k, ag.Summary(), end)))
 	}
@@ -159,7 +157,7 @@ func endText(end agent.End) string {
 	case agent.HandedOver:
 		return "another process took the domain over"
 	case agent.Deserted:
-		return "all nodes of the domain are gone"
+		return "all nodes of the domain are gone, and its lease is over: what was measured can be asked for until it is detached"
 	}
 	return "the domain was detached by another process"
 }

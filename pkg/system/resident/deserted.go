@@ -12,8 +12,9 @@ import (
 // then a port that comes back is found as ever.
 var ErrDeserted = errors.New("all of its ports are gone; the agent ends when the lease does")
 
-// HasEnded reports whether err is ErrDeserted, and the lease that was not renewed is over.
+// HasEnded reports whether err is ErrDeserted, and the lease that was not renewed is over. Of a domain that somebody detaches,
+// or attaches just now, it is not: that one goes on.
 func HasEnded(err error, lease system.Lease) bool {
 	left, ends := lease.Left()
-	return errors.Is(err, ErrDeserted) && ends && left <= 0
+	return errors.Is(err, ErrDeserted) && ends && left <= 0 && !lease.IsDetaching() && !lease.IsNone()
 }

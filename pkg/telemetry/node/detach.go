@@ -129,7 +129,7 @@ func removeAll(d *Domain) error {
 func removeFilters(d *Domain) error {
 	chosen := func(name string) bool { return name == Kind.FilterName(d.Name) }
 	if len(d.Nodes) == 0 {
-		return system.SweepFilters(chosen)
+		return system.SweepFilters(chosen, true)
 	}
 	if d.Hook == hook.ByTCX {
 		return nil

@@ -129,6 +129,11 @@ func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) (other b
 		}
 	}
 	now := time.Now()
+	for key := range w.sent { // of interfaces that are gone
+		if key.inum == n.Inum && numbered(list, key.ifindex) == nil {
+			delete(w.sent, key)
+		}
+	}
 	for _, i := range list {
 		if p := n.Port(i.Name); p == nil {
 			continue

@@ -151,9 +151,9 @@ func (w *watch) run(ctx context.Context, p *resident.Pulse) error {
 			w.refresh(ctx)
 		case <-w.rules.Changing():
 			// The first at once, since packets meet the rule already; whoever adds many does not keep the agent busy.
-			if now := time.Now(); now.Sub(ruled) > quietTime {
+			if time.Since(ruled) > quietTime {
 				w.refresh(ctx)
-				ruled = now
+				ruled = time.Now()
 			} else {
 				w.again = true
 			}

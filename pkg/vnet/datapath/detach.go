@@ -300,5 +300,5 @@ func removeFilters(name string, d *domain.Domain) error {
 func sweepFilters(name string) error {
 	return system.SweepFilters(func(other string) bool {
 		return other == domain.Kind.FilterName(name) || port.IsPayloadFilter(name, other)
-	})
+	}, false)
 }

@@ -296,7 +296,7 @@ func xtChanges(x *xtExtension, v6 bool, own ownRange) Kind {
 	switch x.name {
 	case "REDIRECT":
 		return SetsAddresses | TakesItself
-	case "SNAT", "MASQUERADE":
+	case "SNAT", "MASQUERADE", "SNPT", "DNPT":
 		return SetsAddresses
 	case "TCPOPTSTRIP", "SYNPROXY":
 		return SetsContent

@@ -153,7 +153,7 @@ func (w *Watcher) SetChanging(kinds map[topo.NodeSpec]Kind) error {
 		if err != nil {
 			return err
 		}
-		matter[id] = kind
+		matter[id] |= kind // two nodes can be one namespace
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,6 +45,10 @@ func bridges(l netlink.Link) bool {
 	return false
 }
 
+// mostMates bounds how many ports are named that reach each other over one base: a node can have as many as it likes, and each
+// names all others.
+const mostMates = 64
+
 // findStands notes the ports that stand on others. That those are outside is said until
 // nameLowers knows better.
 func (t *Topology) findStands(probes []probe) *stands {
@@ -57,7 +61,7 @@ func (t *Topology) findStands(probes []probe) *stands {
 			}
 			s.of[ref] = *w.base
 			t.Port(ref).Lower = domain.Outside
-			if w.bridges {
+			if w.bridges && len(s.mates[*w.base]) < mostMates {
 				s.mates[*w.base] = append(s.mates[*w.base], ref)
 			}
 		}

@@ -240,7 +240,7 @@ func (c *conn) Holds(ctx context.Context) (bool, error) {
 func (c *conn) Counters(context.Context) (map[string]uint64, error) {
 	counts := make(map[string]uint64)
 	d, err := node.Load(c.domain)
-	if errors.Is(err, node.ErrNotAttached) {
+	if errors.Is(err, node.ErrNotAttached) && !errors.Is(err, node.ErrHalfAttached) {
 		return counts, nil
 	}
 	if err != nil {
@@ -302,7 +302,7 @@ func (c *conn) detach(ctx context.Context, d *node.Domain, names ...string) erro
 		Domain: c.domain, Names: names, Drain: gives(d),
 		EndAgent: func() error { return agent.End(ctx, c.domain) },
 	})
-	if errors.Is(err, node.ErrNotAttached) {
+	if errors.Is(err, node.ErrNotAttached) && !errors.Is(err, node.ErrHalfAttached) {
 		return nil
 	}
 	return err

@@ -231,7 +231,12 @@ func (a *Agent) keep(ctx context.Context) error {
 			a.note("renew the lease", err)
 		}
 		if resident.HasEnded(err, a.control.Lease()) {
-			return err
+			if err := a.look(); errors.Is(err, node.ErrNotAttached) { // what is known may be a second old
+				return err
+			}
+			if err = a.renew(); errors.Is(err, resident.ErrDeserted) {
+				return err
+			}
 		}
 		if (err == nil || errors.Is(err, resident.ErrDeserted)) && (due || time.Since(looked) >= a.looks) {
 			due, looked = false, time.Now()
