@@ -52,6 +52,8 @@ type Counts struct {
 	underWay int             // packets that have not ended, of those that were sent a while ago
 	late     func()          // counts underWay, where that was left for when it is asked for; nil: it is counted
 	now      *placenow.Links // nil: nobody has asked yet
+	askers   replies.Askers  // the same
+	gaps     bool            // packets that were measured since attach may not be counted
 
 	keep    func(*packet.Packet) bool // flows of these are asked for; nil: all
 	matched bool                      // by keep

@@ -11,38 +11,41 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/replies"
 )
 
+// haveAll reports whether all flows since attach were counted: of a part of them nobody knows which have an answer.
+func (c *Counts) haveAll() bool {
+	d := c.sources.Domain()
+	return d != nil && c.question.sinceAttach(d.Created) && !c.gaps && c.Totals().OverFlows == 0
+}
+
 // replies say which requests got no answer, why, and which answers were lost on another path. What nodes dropped before it
 // was sent is said already.
 func (c *Counts) replies(unsent []Note) (notes []Note) {
-	if c.question.filtered && c.keep == nil { // answers were not counted: they do not match
+	if !c.haveAll() {
 		return nil
 	}
 	c.countUnderWay()
 	seen := &replies.Seen{Flows: c.sums.Flows(c.Names, nil), Paths: c.sums.Paths(c.Names), UnderWay: c.unended.Has,
 		Before: time.Now().Add(-aWhile).UnixNano()}
-	unanswered, elsewhere := replies.Find(seen)
-	asked := c.askedFlows()
 	delivered := replies.RequestsDelivered(seen.Flows)
-	for _, u := range unanswered {
-		if asked != nil && !asked[u.Flow.String()] || saidUnsent(unsent, &u) {
-			continue
+	choice := &replies.Choice{Flows: c.askedFlows(), Explained: func(u *replies.Unanswered) bool {
+		if saidUnsent(unsent, u) {
+			return true
 		}
-		if n, known := c.links().Answered(u.Node, u.Proto); known && u.ICMPID != nil && n >= delivered[u.Node+u.Proto] {
-			continue // its answers were not measured
-		}
-		if note, is := c.unanswered(u); is {
+		n, known := c.links().Answered(u.Node, u.Proto)
+		return known && u.ICMPID != nil && n >= delivered[u.Node+u.Proto] // its answers were not measured
+	}, Tell: func(u *replies.Unanswered) bool {
+		note, is := c.unanswered(*u)
+		if is {
 			notes = append(notes, note)
 		}
-	}
+		return is
+	}}
+	_, elsewhere := replies.Find(seen, choice)
 	for _, e := range elsewhere {
-		if asked == nil || asked[e.Flow.String()] {
-			notes = append(notes, AnswersElsewhere{e})
-		}
+		notes = append(notes, AnswersElsewhere{e})
 	}
-	for _, u := range replies.FindUntranslated(seen) {
-		if asked == nil || asked[u.Flow.String()] {
-			notes = append(notes, NotTranslated{u})
-		}
+	for _, u := range replies.FindUntranslated(seen, choice) {
+		notes = append(notes, NotTranslated{u})
 	}
 	return append(notes, c.errorsLimited()...)
 }
@@ -53,7 +56,10 @@ func (c *Counts) translationGone(p *aggregate.LossPlace, flows []aggregate.Flow,
 	if p.Reason != "NO_SOCKET" || len(flows) == 0 {
 		return causes
 	}
-	asker, ok := replies.Asker(c.sums.Flows(c.Names, nil), &flows[0])
+	if c.askers == nil { // a row of each node asks
+		c.askers = replies.NewAskers(c.sums.Flows(c.Names, nil))
+	}
+	asker, ok := c.askers.Of(&flows[0])
 	if !ok {
 		return causes
 	}

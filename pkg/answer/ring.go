@@ -56,6 +56,8 @@ func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note
 		notes = append(notes, SnapshotUnused{note})
 	}
 	to.sums = r.Collector.Aggregates()
+	all := r.Collector.Totals()
+	to.gaps = note != "" || all.Unread+all.Torn > 0
 	// Each of them is decoded, up to a whole ring: most questions do not ask for it.
 	to.late = func() {
 		r.Collector.InFlight(func(p *packet.Packet) { to.addUnderWay(p, q.matchAnyState(p, r.Decoder)) })

@@ -94,6 +94,7 @@ func (w *world) expect(a ask) {
 		for line := range strings.Lines(text) {
 			if matchesAll(line, a.want) {
 				w.Logf("radar %s: %s", a.question, strings.TrimSpace(line))
+				w.stillNot(a)
 				return
 			}
 		}
@@ -102,6 +103,18 @@ func (w *world) expect(a ask) {
 		}
 	}
 	w.Errorf("radar %s: no line has all of %q:\n%s", a.question, a.want, text)
+}
+
+// stillNot asks once more when nothing is under way: until then radar does not know what has no answer, and is silent.
+func (w *world) stillNot(a ask) {
+	w.Helper()
+	if a.never == "" {
+		return
+	}
+	time.Sleep(timeout + time.Second)
+	if text := w.radar(strings.Fields(a.question)...); regexp.MustCompile(a.never).MatchString(text) {
+		w.Errorf("radar %s says in the end what is wrong (%s):\n%s", a.question, a.never, text)
+	}
 }
 
 func matchesAll(line string, want []string) bool {
@@ -119,9 +132,12 @@ func (w *world) radar(args ...string) string {
 	return string(out)
 }
 
+// timeout is how long a packet is under way at most.
+const timeout = 2 * time.Second
+
 func (w *world) attach() {
 	w.Helper()
-	args := []string{"attach", "-d", "--timeout", "2s", "--slots", "65536"}
+	args := []string{"attach", "-d", "--timeout", timeout.String(), "--slots", "65536"}
 	for _, node := range w.nodes {
 		args = append(args, w.Spec(node))
 	}

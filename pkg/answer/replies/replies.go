@@ -45,8 +45,26 @@ type Elsewhere struct {
 	Answers uint64 // on that path
 }
 
-// maxTold bounds how many flows of each kind are told.
-const maxTold = 8
+// Choice is what of that is told.
+type Choice struct {
+	Flows map[string]bool // that are asked for, by name; nil: all
+	// Explained reports whether there is another reason why no answer was seen. Nil: there is none.
+	Explained func(*Unanswered) bool
+	// Tell tells a flow, if its node lets it. It asks the node, so it is called for the first few only. Nil: all are told.
+	Tell func(*Unanswered) bool
+}
+
+func (c *Choice) has(f *aggregate.Flow) bool { return c.Flows == nil || c.Flows[f.String()] }
+
+func (c *Choice) explained(u *Unanswered) bool { return c.Explained != nil && c.Explained(u) }
+
+func (c *Choice) tell(u *Unanswered) bool { return c.Tell == nil || c.Tell(u) }
+
+// maxTold bounds how many flows of each kind are told, maxAsked of how many the nodes are asked.
+const (
+	maxTold  = 8
+	maxAsked = 32
+)
 
 // key is a flow by what its answer has the other way round.
 type key struct {
@@ -150,22 +168,32 @@ func join(s *Seen) *joined {
 }
 
 // Find returns the flows that got no answer, and those whose answers were lost on another path, each with most packets
-// first.
-func Find(s *Seen) (unanswered []Unanswered, elsewhere []Elsewhere) {
-	j := join(s)
-	for i := range s.Flows {
-		f := &s.Flows[i]
-		if !asks(&f.Flow) {
-			continue
-		}
-		if answer := j.answers[ask(f)]; answer != nil {
-			if e, is := j.elsewhere(f, answer); is && len(elsewhere) < maxTold {
-				elsewhere = append(elsewhere, e)
+// first. UDP comes last: much of it needs no answer, and would take the places of what does.
+func Find(s *Seen, c *Choice) (unanswered []Unanswered, elsewhere []Elsewhere) {
+	j, asked := join(s), 0
+	for _, udp := range []bool{false, true} {
+		for i := range s.Flows {
+			f := &s.Flows[i]
+			if (f.Proto == "udp") != udp || !asks(&f.Flow) || !c.has(&f.Flow) {
+				continue
 			}
-			continue
-		}
-		if u, is := j.unanswered(f); is && len(unanswered) < maxTold {
-			unanswered = append(unanswered, u)
+			if answer := j.answers[ask(f)]; answer != nil {
+				if e, is := j.elsewhere(f, answer); is && len(elsewhere) < maxTold {
+					elsewhere = append(elsewhere, e)
+				}
+				continue
+			}
+			if len(unanswered) == maxTold || asked == maxAsked {
+				continue
+			}
+			u, is := j.unanswered(f)
+			if !is || c.explained(&u) {
+				continue
+			}
+			asked++
+			if c.tell(&u) {
+				unanswered = append(unanswered, u)
+			}
 		}
 	}
 	return unanswered, elsewhere
@@ -213,29 +241,30 @@ func (j *joined) firstNode(f *aggregate.FlowRow) string {
 	return ""
 }
 
-// elsewhere reports whether answers were lost on a path that is not the way back of the flow's.
+// elsewhere reports whether answers were lost on a path that is the way back of none of the flow's. Rows do not say which of
+// several paths of a flow its losses are of: then nothing is told.
 func (j *joined) elsewhere(f, answer *aggregate.FlowRow) (e Elsewhere, is bool) {
-	lost := answer.Lost + answer.Expired + answer.LocalDrops
-	if lost == 0 || len(f.PathList) == 0 {
+	lost := answer.Lost + answer.Expired // what was dropped after delivery came back
+	if lost == 0 || len(f.PathList) == 0 || f.PathsMore || len(answer.PathList) != 1 || answer.PathsMore {
 		return e, false
 	}
-	way := j.paths[f.PathList[0].Path]
-	if way == nil {
+	back := j.paths[answer.PathList[0].Path]
+	if back == nil || len(back.Hops) < 2 {
 		return e, false
 	}
-	straight := nodesOf(way)
-	slices.Reverse(straight)
-	for _, p := range answer.PathList {
-		back := j.paths[p.Path]
-		if back == nil || back.Lost+back.Expired == 0 {
-			continue
+	nodes := nodesOf(back)
+	for _, p := range f.PathList {
+		way := j.paths[p.Path]
+		if way == nil {
+			return e, false
 		}
-		nodes := nodesOf(back)
-		if len(nodes) > 1 && !isPrefix(nodes, straight) {
-			return Elsewhere{f.Flow, way.Path, back.Path, min(lost, p.Packets), p.Packets}, true
+		straight := nodesOf(way)
+		slices.Reverse(straight)
+		if isPrefix(nodes, straight) {
+			return e, false
 		}
 	}
-	return e, false
+	return Elsewhere{f.Flow, f.PathList[0].Path, back.Path, lost, answer.PathList[0].Packets}, true
 }
 
 func nodesOf(p *aggregate.PathRow) (names []string) {

@@ -23,7 +23,7 @@ func isTranslated(f *aggregate.FlowRow) bool {
 }
 
 // FindUntranslated returns such connections, at most 8.
-func FindUntranslated(s *Seen) (list []Untranslated) {
+func FindUntranslated(s *Seen, c *Choice) (list []Untranslated) {
 	translated := make(map[key]*aggregate.FlowRow)
 	for i := range s.Flows {
 		if f := &s.Flows[i]; f.NATDst != "" && f.Sport != nil && f.NATSrc == "" && f.NATSport == nil {
@@ -37,7 +37,7 @@ func FindUntranslated(s *Seen) (list []Untranslated) {
 	for i := range s.Flows {
 		own := &s.Flows[i]
 		f := translated[ask(own)]
-		if f == nil || f == own || isTranslated(own) || len(list) >= maxTold {
+		if f == nil || f == own || isTranslated(own) || len(list) >= maxTold || !c.has(&f.Flow) {
 			continue
 		}
 		u := Untranslated{Flow: f.Flow, End: net.JoinHostPort(own.Dst, strconv.Itoa(number(own.Dport))), Packets: own.Packets}
@@ -51,17 +51,28 @@ func FindUntranslated(s *Seen) (list []Untranslated) {
 	return list
 }
 
-// Asker is who began the connection that packets of a flow answer, if its source was translated: the flow's packets are for
-// the translator's own address, and mean another.
-func Asker(flows []aggregate.FlowRow, answer *aggregate.Flow) (address string, ok bool) {
+// Askers are who began connections whose source was translated, by what their far end sees.
+type Askers map[key]string
+
+// NewAskers returns those of flows. Of several in one place the first counts.
+func NewAskers(flows []aggregate.FlowRow) Askers {
+	a := make(Askers)
+	for i := range flows {
+		if f := &flows[i]; f.NATSrc != "" {
+			if k := ask(f); a[k] == "" {
+				a[k] = f.Src
+			}
+		}
+	}
+	return a
+}
+
+// Of is who began the connection that packets of a flow answer: the flow's packets are for the translator's own address, and
+// mean another.
+func (a Askers) Of(answer *aggregate.Flow) (address string, ok bool) {
 	if answer.Sport == nil {
 		return "", false
 	}
-	k := reply(answer)
-	for i := range flows {
-		if f := &flows[i]; f.NATSrc != "" && ask(f) == k {
-			return f.Src, true
-		}
-	}
-	return "", false
+	address, ok = a[reply(answer)]
+	return address, ok
 }
