@@ -80,10 +80,11 @@ func (m *causeMeasure) judge(to *Result) {
 		to.Promised = "no cause among " + names(m.never)
 	}
 	counts := make(map[explain.Cause]int)
-	broken, unsure := 0, 0
+	broken, unsure, gone := 0, 0, 0
 	for i, a := range m.analyzers {
 		ans, ok := a.Finish()
 		if !ok {
+			gone++
 			continue
 		}
 		counts[ans.Cause]++
@@ -103,14 +104,35 @@ func (m *causeMeasure) judge(to *Result) {
 		}
 	}
 	all := len(m.flows.List())
-	to.Verdict = verdict(broken == 0)
-	switch {
-	case len(m.analyzers) == 0:
+	if all == 0 {
 		to.Measured, to.Verdict, to.Undecided, to.Cause = "no flow", Fails, true, "no packet of TCP or UDP with ports was selected"
-	case broken == 0 && unsure > 0 && m.never != nil:
-		to.Verdict, to.Undecided, to.Cause = Fails, true, fmt.Sprintf("of %s there is too little to tell", words.Plural(unsure, "flow"))
-	case all > mostExplained:
-		to.Cause = fmt.Sprintf("only the %d flows with most bytes of %d were explained: select fewer", mostExplained, all)
+		return
+	}
+	// A flow that nobody has looked at may be the one that breaks it.
+	why := ""
+	if unsure > 0 && m.never != nil {
+		why = fmt.Sprintf("of %s there is too little to tell", words.Plural(unsure, "flow"))
+	}
+	if gone > 0 {
+		if gone == len(m.analyzers) {
+			to.Measured = "no flow"
+		}
+		why = and(why, fmt.Sprintf("of %s no packet is there any more", words.Plural(gone, "flow")))
+	}
+	switch explained := len(m.analyzers); {
+	case explained == 0:
+		to.Measured = "no flow"
+		why = and(why, fmt.Sprintf("of %s none was explained", words.Plural(all, "flow")))
+	case all > explained:
+		why = and(why, fmt.Sprintf("only the %d flows with most bytes of %d were explained: select fewer", explained, all))
+	}
+	if m.flows.Full > 0 {
+		why = and(why, fmt.Sprintf("there was no room for all flows, %s of the smallest are left out: select fewer", packets(m.flows.Full)))
+	}
+	if to.Cause = why; broken > 0 || why != "" {
+		to.Verdict, to.Undecided = Fails, broken == 0
+	} else {
+		to.Verdict = Holds
 	}
 }
 
