@@ -24,8 +24,8 @@ type Cause struct {
 	Setting string    `json:"setting,omitempty"` // "net.ipv4.ip_forward=0"
 	State   string    `json:"state,omitempty"`   // of a port, an address or a route
 	MTU     int       `json:"mtu,omitempty"`     // bytes
-	Rules   []string  `json:"rules,omitempty"`   // each of which can have dropped them: table, chain, hook, handle
-	More    int       `json:"more,omitempty"`    // rules beside these
+	Rules   []string  `json:"rules,omitempty"`   // each of which can have dropped them: table, chain, hook, handle; or that legacy tables have some
+	More    int       `json:"more,omitempty"`    // rules beside these, at least
 }
 
 // CauseKind is what kind of cause it is.
@@ -71,11 +71,12 @@ type inspector struct {
 	macvlans  func(topo.NodeSpec) ([]inspect.Macvlan, error)
 	numberOf  func(node, other topo.NodeSpec) (int, error)
 	unusable  func(topo.NodeSpec) ([]inspect.Address, error)
-	droppers  func(topo.NodeSpec) ([]rules.Dropper, error)
+	droppers  func(topo.NodeSpec, func(rules.Dropper) bool) (rules.DropperList, error)
+	ruled     func(topo.NodeSpec, netip.Addr) (bool, error)
 }
 
 var theInspector = inspector{inspect.RouteTo, inspect.RouteFrom, inspect.HasDefault, inspect.Settings, inspect.BridgesOf,
-	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers}
+	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers, ruled}
 
 // askNode asks one node; ok is false if there is none of that name, or it did not answer.
 func askNode[T any](l *Links, name string, look func(topo.NodeSpec) (T, error)) (is T, ok bool) {
@@ -166,10 +167,13 @@ func (l *Links) notForwarding(p *lostThere) []Cause {
 	if !ok {
 		return nil
 	}
-	of := family(dst)
-	names := []string{of + "/conf/" + p.Port + "/forwarding", of + "/conf/all/forwarding"}
+	all := family(dst) + "/conf/all/forwarding"
+	decides := all
+	if dst.Is4() { // IPv4 asks the port by which packets come in, IPv6 the node
+		decides = "ipv4/conf/" + p.Port + "/forwarding"
+	}
 	values, ok := askNode(l, p.Node, func(n topo.NodeSpec) (map[string]string, error) {
-		return l.nodes.inspect.settings(n, names...)
+		return l.nodes.inspect.settings(n, decides, all)
 	})
 	if !ok {
 		return nil
@@ -182,9 +186,10 @@ func (l *Links) notForwarding(p *lostThere) []Cause {
 	for _, owner := range owners {
 		c.Other = owner
 	}
-	for _, name := range names {
-		if values[name] == "0" {
-			c.Kind, c.Setting = NotForwarding, inspect.Sysctl(name, "0")
+	if values[decides] == "0" {
+		c.Kind, c.Setting = NotForwarding, inspect.Sysctl(decides, "0")
+		if values[all] == "0" {
+			c.Setting = inspect.Sysctl(all, "0")
 		}
 	}
 	if c.Setting == "net.ipv4.conf.all.forwarding=0" {
@@ -248,7 +253,7 @@ func (l *Links) routeCause(node string, dst netip.Addr, of func(*inspect.Route) 
 	if !ok {
 		return nil
 	}
-	if c := of(&route); c != nil {
+	if c := of(&route); c != nil && l.plainRoutes(node, dst) {
 		return []Cause{*c}
 	}
 	return nil
@@ -266,11 +271,14 @@ func (l *Links) noSocket(p *lostThere) []Cause {
 		return l.nodes.inspect.listeners(n, proto, uint16(*f.Dport))
 	})
 	for i := range list {
-		if !list[i].Takes(dst) {
-			return []Cause{{Kind: ListensOn, Node: p.Node, Address: list[i].Address.String()}}
+		if list[i].Takes(dst) || list[i].Address != list[0].Address {
+			return nil
 		}
 	}
-	return nil
+	if len(list) == 0 {
+		return nil
+	}
+	return []Cause{{Kind: ListensOn, Node: p.Node, Address: list[0].Address.String()}}
 }
 
 // protos are the protocols whose sockets can be asked for.

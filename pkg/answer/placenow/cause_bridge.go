@@ -53,26 +53,40 @@ func (l *Links) bridgeRefusal(p *lostThere) []Cause {
 	if dst.IsMulticast() {
 		return l.groupWithoutMember(p, bridges, dst)
 	}
-	behind := l.behind(p.Node, bridges, own, dst)
-	for i := range bridges.Ports {
-		to := &bridges.Ports[i]
-		if to.Master != own.Master || behind != nil && to.Ifindex != behind.Ifindex || to.Ifindex == own.Ifindex {
-			continue
-		}
+	to := l.behind(p.Node, bridges, own, dst)
+	if to == nil {
+		others := othersOf(bridges, own)
 		switch {
-		case to.State.Blocks():
-			return []Cause{l.blocked(p.Node, to)}
-		case own.Isolated && to.Isolated:
-			return []Cause{{Kind: PortIsolated, Node: p.Node, Port: p.Node + "/" + own.Name, Other: p.Node + "/" + to.Name}}
-		case p.bytes > uint64(to.MTU):
-			return []Cause{{Kind: EgressMTU, Node: p.Node, Port: p.Node + "/" + to.Name, MTU: to.MTU}}
+		case len(others) == 1:
+			to = others[0]
+		case len(others) == 0 && l.owns(p.Node, dst): // the node's rules gave it another address, behind the only port
+			to = own
 		}
 	}
-	// All other ports would have sent it: it was to go back by its own.
-	if !own.Hairpin && (behind == nil || behind.Ifindex == own.Ifindex) {
-		return []Cause{{Kind: HairpinOff, Node: p.Node, Port: p.Node + "/" + own.Name}}
+	switch {
+	case to == nil: // any port can have been meant
+	case to.Ifindex == own.Ifindex:
+		if !own.Hairpin {
+			return []Cause{{Kind: HairpinOff, Node: p.Node, Port: p.Node + "/" + own.Name}}
+		}
+	case to.State.Blocks():
+		return []Cause{l.blocked(p.Node, to)}
+	case own.Isolated && to.Isolated:
+		return []Cause{{Kind: PortIsolated, Node: p.Node, Port: p.Node + "/" + own.Name, Other: p.Node + "/" + to.Name}}
+	case p.bytes > uint64(to.MTU):
+		return []Cause{{Kind: EgressMTU, Node: p.Node, Port: p.Node + "/" + to.Name, MTU: to.MTU}}
 	}
 	return nil
+}
+
+// othersOf are the members that a port's bridge has beside it.
+func othersOf(bridges *inspect.Bridges, own *inspect.BridgePort) (list []*inspect.BridgePort) {
+	for i := range bridges.Ports {
+		if p := &bridges.Ports[i]; p.Master == own.Master && p.Ifindex != own.Ifindex {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 func (l *Links) blocked(node string, port *inspect.BridgePort) Cause {
@@ -151,25 +165,53 @@ func (l *Links) byRule(p *lostThere) (list []Cause) {
 	if !ok || p.Function == rules.Hook { // rules of nf_tables are none of these, or the kernel does not tell them apart
 		return list
 	}
-	all, _ := askNode(l, p.Node, l.nodes.inspect.droppers)
-	families := []string{"ip", "inet", "bridge", "netdev"}
+	families, legacy := []string{"ip", "inet", "bridge", "netdev"}, []string{"iptables"}
 	if !src.Is4() {
-		families[0] = "ip6"
+		families[0], legacy[0] = "ip6", "ip6tables"
+	}
+	if bridges := l.bridgesOf(p.Node); bridges != nil && bridges.Port(p.Port) != nil {
+		legacy = append(legacy, "ebtables")
+	}
+	all, _ := l.droppers(p.Node, func(d rules.Dropper) bool {
+		sent := d.Hook == "output" || d.Hook == "postrouting" || d.Hook == "egress"
+		notOnTheWay := p.Port == "" && !sent && d.Hook != "" || p.Port != "" && d.Hook == "output"
+		return slices.Contains(families, d.Family) && !notOnTheWay
+	})
+	if len(all.List) == 0 {
+		return list
 	}
 	c := Cause{Kind: ByRule, Node: p.Node}
-	for _, d := range all {
-		sent := d.Hook == "output" || d.Hook == "postrouting" || d.Hook == "egress"
-		switch {
-		case !slices.Contains(families, d.Family):
-		case p.Port == "" && !sent && d.Hook != "", p.Port != "" && d.Hook == "output": // not on the way of these
-		case len(c.Rules) == maxRules:
-			c.More++
-		default:
-			c.Rules = append(c.Rules, d.String())
+	for i, d := range all.List {
+		if i == maxRules {
+			c.More = len(all.List) - maxRules
+			break
+		}
+		c.Rules = append(c.Rules, d.String())
+	}
+	if all.Cut {
+		c.More++
+	}
+	for _, tool := range all.Legacy {
+		if slices.Contains(legacy, tool) {
+			c.Rules = append(c.Rules, "a rule of legacy "+tool)
 		}
 	}
-	if len(c.Rules) > 0 {
-		list = append(list, c)
-	}
-	return list
+	return append(list, c)
+}
+
+// droppers asks a node for what of nf_tables keep keeps, and for legacy tables.
+func (l *Links) droppers(node string, keep func(rules.Dropper) bool) (rules.DropperList, bool) {
+	return askNode(l, node, func(n topo.NodeSpec) (rules.DropperList, error) { return l.nodes.inspect.droppers(n, keep) })
+}
+
+// bridgedHooks are those of IP that frames pass which a bridge passes on.
+var bridgedHooks = []string{"prerouting", "forward", "postrouting"}
+
+// bridgedDrops reports whether a node's rules for IPv6 can drop frames that its bridges pass on. Of chains that others
+// call nobody knows from which hook.
+func (l *Links) bridgedDrops(node string) bool {
+	found, ok := l.droppers(node, func(d rules.Dropper) bool {
+		return (d.Family == "ip6" || d.Family == "inet") && slices.Contains(bridgedHooks, d.Hook)
+	})
+	return ok && len(found.List) > 0
 }

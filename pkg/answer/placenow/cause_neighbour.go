@@ -29,7 +29,7 @@ func (l *Links) Neighbour(node string, src, dst netip.Addr) []Cause {
 		return l.nodes.inspect.route(n, dst, netip.Addr{})
 	})
 	own := l.byName[node+"/"+route.Port]
-	if !ok || own == nil {
+	if !ok || own == nil || !l.plainRoutes(node, dst) {
 		return nil
 	}
 	l.read()
@@ -38,7 +38,7 @@ func (l *Links) Neighbour(node string, src, dst netip.Addr) []Cause {
 	if c := l.macvlanOf(own, owners); c != nil {
 		return []Cause{*c}
 	}
-	if c := l.onTheWay(own, owners, next); c != nil {
+	if c := l.onTheWay(own, owners); c != nil {
 		return []Cause{*c}
 	}
 	if len(owners) == 0 {
@@ -52,20 +52,41 @@ func (l *Links) Neighbour(node string, src, dst netip.Addr) []Cause {
 			return []Cause{*c}
 		}
 	}
+	if next.Is6() { // ARP does not pass rules for IP; neighbour discovery does
+		return l.bridgedNeighbour(own, next)
+	}
 	return nil
 }
 
-// onTheWay is what a bridge between a port and the owners of an address has to do with it.
-func (l *Links) onTheWay(own *end, owners []string, next netip.Addr) *Cause {
+// bridgeBeside is the node whose bridge a port hangs on, with its bridges and the member by which frames of the port
+// come in; nil: none that is known.
+func (l *Links) bridgeBeside(own *end) (node string, bridges *inspect.Bridges, in *inspect.BridgePort) {
 	peer := l.byName[own.peer]
 	if peer == nil {
+		return "", nil, nil
+	}
+	if bridges = l.bridgesOf(peer.node); bridges != nil {
+		in = bridges.Port(portOf(peer))
+	}
+	return peer.node, bridges, in
+}
+
+// bridgedNeighbour: the rules of a node whose bridge is on the way can drop what neighbours ask.
+func (l *Links) bridgedNeighbour(own *end, next netip.Addr) []Cause {
+	node, _, in := l.bridgeBeside(own)
+	if in == nil {
 		return nil
 	}
-	bridges := l.bridgesOf(peer.node)
-	if bridges == nil {
+	c := l.callsRules(node, in.Bridge, next)
+	if len(c) == 0 || !l.bridgedDrops(node) {
 		return nil
 	}
-	in := bridges.Port(portOf(peer))
+	return c
+}
+
+// onTheWay is what a bridge between a port and the owners of an address has to do with it.
+func (l *Links) onTheWay(own *end, owners []string) *Cause {
+	node, bridges, in := l.bridgeBeside(own)
 	if in == nil {
 		return nil
 	}
@@ -74,7 +95,7 @@ func (l *Links) onTheWay(own *end, owners []string, next netip.Addr) *Cause {
 		if p.Master != in.Master {
 			continue
 		}
-		e := l.byName[peer.node+"/"+p.Name]
+		e := l.byName[node+"/"+p.Name]
 		leads := p.Ifindex == in.Ifindex
 		if e != nil && !leads {
 			if far := l.byName[e.peer]; far != nil {
@@ -82,17 +103,12 @@ func (l *Links) onTheWay(own *end, owners []string, next netip.Addr) *Cause {
 			}
 		}
 		switch {
-		case !leads && len(owners) > 0:
+		case !leads: // without owners all but the port by which it comes in
 		case p.State.Blocks():
-			c := l.blocked(peer.node, p)
+			c := l.blocked(node, p)
 			return &c
 		case p.Ifindex != in.Ifindex && p.Isolated && in.Isolated:
-			return &Cause{Kind: PortIsolated, Node: peer.node, Port: peer.node + "/" + in.Name, Other: peer.node + "/" + p.Name}
-		}
-	}
-	if next.Is6() { // ARP does not pass rules for IP; neighbour discovery does
-		if c := l.callsRules(peer.node, in.Bridge, next); len(c) > 0 {
-			return &c[0]
+			return &Cause{Kind: PortIsolated, Node: node, Port: node + "/" + in.Name, Other: node + "/" + p.Name}
 		}
 	}
 	return nil
@@ -109,7 +125,7 @@ func (l *Links) refusesARP(owner *end, src, next netip.Addr) *Cause {
 	route, ok := askNode(l, owner.node, func(n topo.NodeSpec) (inspect.Route, error) {
 		return l.nodes.inspect.routeFrom(n, next, src, owner.ifindex)
 	})
-	if !ok || route.Kind != inspect.ReversePath {
+	if !ok || route.Kind != inspect.ReversePath || !l.plainRoutes(owner.node, src) {
 		return nil
 	}
 	c := Cause{Kind: ARPRefused, Node: owner.node, Port: owner.name, Address: src.String()}

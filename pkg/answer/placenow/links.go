@@ -52,6 +52,7 @@ type Links struct {
 	ownerNodes map[string][]string         // names of nodes by address, nil: not read yet
 	bridges    map[string]*inspect.Bridges // by node, nil: it cannot be asked
 	macvlans   map[string][]inspect.Macvlan
+	plain      map[string]bool // by node and family
 }
 
 // end is a port, or a bridge's member that leads to one.

@@ -3,8 +3,11 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -32,33 +35,68 @@ func (d Dropper) String() string {
 	return fmt.Sprintf("%s: rule of handle %d", text, d.Handle)
 }
 
+// DropperList are those of a node.
+type DropperList struct {
+	List []Dropper
+	Cut  bool // there are more of them
+	// Legacy are the tools whose legacy tables have rules, or policies, that can drop: iptables, ip6tables. Of ebtables only
+	// its tool knows that: it is there where the machine has its tables.
+	Legacy []string
+}
+
 // maxDroppers bounds how many a node tells.
 const maxDroppers = 64
 
 // hooks are those of IP and of bridges, as netfilter numbers them.
 var hooks = []string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
 
-// Droppers are what can drop packets in nf_tables of a node now, at most 64.
-func Droppers(node topo.NodeSpec) (list []Dropper, err error) {
+// Droppers are what can drop packets in a node now: of nf_tables what keep keeps, at most 64.
+func Droppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperList, err error) {
+	add := func(d Dropper) {
+		switch {
+		case !keep(d):
+		case len(found.List) == maxDroppers:
+			found.Cut = true
+		default:
+			found.List = append(found.List, d)
+		}
+	}
 	err = node.Do(func() error {
 		chains := make(map[[3]string]string)
 		for _, m := range nftDump(unix.NFT_MSG_GETCHAIN) {
 			d, drops := dropperOf(m, unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME, unix.NFT_MSG_GETCHAIN)
 			chains[[3]string{d.Family, d.Table, d.Chain}] = d.Hook
-			if drops && len(list) < maxDroppers {
-				list = append(list, d)
+			if drops {
+				add(d)
 			}
 		}
 		for _, m := range nftDump(unix.NFT_MSG_GETRULE) {
 			d, drops := dropperOf(m, unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN, unix.NFT_MSG_GETRULE)
-			if drops && len(list) < maxDroppers {
+			if drops {
 				d.Hook = chains[[3]string{d.Family, d.Table, d.Chain}]
-				list = append(list, d)
+				add(d)
 			}
 		}
+		found.Legacy = legacyDroppers()
 		return nil
 	})
-	return list, err
+	return found, err
+}
+
+// legacyDroppers are the tools whose legacy tables, in the thread's namespace, can drop.
+func legacyDroppers() (tools []string) {
+	for f, table := range xtTables {
+		if slices.Contains(tools, f.tool) {
+			continue
+		}
+		if entries, err := f.entries(table); err != nil || f.dropping(entries) { // what cannot be read can drop
+			tools = append(tools, f.tool)
+		}
+	}
+	if modules, err := os.ReadFile("/proc/modules"); err == nil && bytes.Contains(modules, []byte("ebtable_")) {
+		tools = append(tools, "ebtables")
+	}
+	return tools
 }
 
 // dropperOf reads a message about a chain or a rule, which have other numbers for the same attributes.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vnetradar/radar/lab/test/nstest"
+)
+
+// TestDroppers: the bound is on what is wanted, not on what others come before; whether it cut, and legacy tables, are told.
+func TestDroppers(t *testing.T) {
+	n := nstest.New(t, "a")
+	node := specs(t, n, "a")[0]
+	var text strings.Builder
+	text.WriteString("add table ip6 a; add chain ip6 a c { type filter hook forward priority 0; policy drop; }; ")
+	for range maxDroppers {
+		text.WriteString("add rule ip6 a c tcp dport 7 drop; ")
+	}
+	text.WriteString("add table ip z; add chain ip z c { type filter hook forward priority 0; }; add rule ip z c tcp dport 7 drop")
+	n.Run("a", "nft", text.String())
+	look := func(family string) DropperList {
+		t.Helper()
+		found, err := Droppers(node, func(d Dropper) bool { return d.Family == family && d.Hook == "forward" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := look("ip"); len(found.List) != 1 || found.List[0].Table != "z" || found.List[0].Handle == 0 || found.Cut {
+		t.Errorf("of IPv4: %+v", found)
+	}
+	if found := look("ip6"); len(found.List) != maxDroppers || !found.Cut {
+		t.Errorf("of IPv6: %d, cut: %v", len(found.List), found.Cut)
+	}
+	legacy := func(want ...string) {
+		t.Helper()
+		found := slices.DeleteFunc(look("ip").Legacy, func(tool string) bool { return tool == "ebtables" }) // the machine's
+		if !slices.Equal(found, want) {
+			t.Errorf("legacy tables: %v, want %v", found, want)
+		}
+	}
+	legacy()
+	n.Run("a", "iptables-legacy", "-A", "FORWARD", "-p", "udp", "-j", "ACCEPT")
+	legacy()
+	n.Run("a", "iptables-legacy", "-A", "FORWARD", "-p", "udp", "-j", "DROP")
+	legacy("iptables")
+	n.Run("a", "ip6tables-legacy", "-P", "FORWARD", "DROP")
+	legacy("iptables", "ip6tables")
+}
