@@ -33,7 +33,7 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	ans := c.answer(dir, a.flow)
 	ans.Sequence = c.halves[dir].sequence()
 	ans.Connections, ans.Names = a.conns, a.names(dir)
-	if a.cut {
+	if a.cut || a.abroad.forgot && c.halves[forth].joins+c.halves[back].joins > 0 {
 		ans.Lacks = append(ans.Lacks, TooMany)
 	}
 	d := &decision{Answer: ans, c: c, h: &c.halves[dir], other: &c.halves[1-dir]}

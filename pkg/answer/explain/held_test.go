@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/packet"
@@ -210,5 +211,91 @@ func TestAbroad(t *testing.T) {
 	a := w.explained(t, flow)
 	if a.Lost != 2 || a.Resent != 0 || a.Packets != 45 || a.Receiver != "h2" || a.Losses[0].Name() != "r1/eth1" {
 		t.Errorf("%d of %d lost, %d sent again, to %s: %+v", a.Lost, a.Packets, a.Resent, a.Receiver, a.Losses)
+	}
+}
+
+// TestDatagramsAbroad: of datagrams that nothing tells apart a lost one does not make all later ones slow. Those that an
+// ID tells apart have their times.
+func TestDatagramsAbroad(t *testing.T) {
+	for _, c := range []struct {
+		ids   bool
+		every float64 // ms
+		times bool
+	}{{false, 10, false}, {true, 10, true}, {false, 1100, true}} {
+		w := &wire{}
+		const lostOne, sum = 20, 60
+		add := func(at float64, n int, hops func(*record.Record)) {
+			r := w.packet(true, at, 1, 0, 0, 0, 0, 0)
+			r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload, r.TCPAck = "udp", 200, nil, nil, nil, nil, nil
+			if c.ids {
+				r.IPID = n + 1
+			}
+			hops(r)
+		}
+		for n := range sum {
+			at := float64(n) * c.every
+			add(at, n, func(r *record.Record) { r.State, r.Hops = record.Left, r.Hops[:2] })
+			if n%20 != 19 || n == sum-1 { // two are lost between
+				add(at+2, n, func(r *record.Record) {
+					r.Hops = []record.Hop{{Node: "r3", InPort: "eth0", Port: "eth1", AtNs: ptr(int64(100))}, {Node: "h2", InPort: "eth0", AtNs: ptr(int64(1000))}}
+				})
+			}
+		}
+		f := flow
+		f.Proto = "udp"
+		list := slices.Clone(w.list)
+		slices.SortStableFunc(list, func(x, y *record.Record) int { return int(x.TNs - y.TNs) })
+		a := New(f)
+		a.Now = list[len(list)-1].TNs + 2*patience
+		for _, r := range list {
+			a.Add(r)
+		}
+		ans, _ := a.Finish()
+		if ans.Packets != sum || ans.Lost != 2 || ans.Receiver != "h2" || ans.Reordered != 0 {
+			t.Errorf("%+v: %d of %d lost, %d reordered, to %s", c, ans.Lost, ans.Packets, ans.Reordered, ans.Receiver)
+		}
+		if ans.RTT != nil && ans.RTT.MaxNs > 3*ms || c.times && (ans.RTT == nil || ans.RTT.Count != sum-2) {
+			t.Errorf("%+v: %+v", c, ans.RTT)
+		}
+	}
+}
+
+// TestAbroadBounds: whatever leaves, what is awaited is bounded, and finding what comes back is, too.
+func TestAbroadBounds(t *testing.T) {
+	train := func(n int) *sent {
+		return &sent{at: t0, tcp: true, segs: 2, size: 3000, payload: 2 * mss, seq: int64(n * 2 * mss), leftBy: "r1/eth1", outside: true}
+	}
+	var b abroad
+	for n := range 3 * mostAbroad {
+		p := train(n)
+		b.add(p, keyOf(p))
+		if len(b.trains) > mostTrains || len(b.order) > mostAbroad || len(b.exact) > 2*mostAbroad+65 {
+			t.Fatalf("%d trains, %d packets, %d keys are awaited", len(b.trains), len(b.order), len(b.exact))
+		}
+	}
+	if !b.forgot {
+		t.Error("that some are awaited no more is not said")
+	}
+	if b.find(train(0)) != nil || b.find(train(3*mostAbroad-1)) == nil {
+		t.Error("the oldest is found, or the newest is not")
+	}
+	var joins abroad
+	for n := range 3 * mostTrains {
+		p := train(n)
+		joins.add(p, keyOf(p))
+		joins.find(p).joined = p.segs
+	}
+	if joins.forgot || len(joins.trains) > mostTrains {
+		t.Errorf("trains that have come back take room: %d", len(joins.trains))
+	}
+	var same abroad
+	for n := range 3 * mostAbroad {
+		p := &sent{at: t0 + int64(n)*ms, segs: 1, size: 100, leftBy: "r1/eth1"}
+		same.add(p, keyOf(p))
+	}
+	for _, list := range same.exact {
+		if len(list) > int(patience/ms)+1 {
+			t.Errorf("%d that are alike are awaited", len(list))
+		}
 	}
 }

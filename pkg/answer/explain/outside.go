@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -15,6 +16,7 @@ const patience = int64(1e9)
 // not attached, make two records of one packet. Each is kept for as long as it is awaited.
 type abroad struct {
 	used   bool // any has left
+	forgot bool // there was no room for all
 	exact  map[abroadKey][]*sent
 	trains []*sent // that may come back in parts
 	order  []*sent // all, as they left
@@ -38,6 +40,9 @@ func keyOf(p *sent) abroadKey {
 // mostAbroad is how many are awaited at a time.
 const mostAbroad = 1 << 15
 
+// mostTrains is how many trains are awaited at a time whose parts come back: each part is compared with all of them.
+const mostTrains = 1024
+
 // add awaits a packet that has left. It is called before sequence numbers are unwrapped.
 func (b *abroad) add(p *sent, key abroadKey) {
 	b.used = true
@@ -45,30 +50,59 @@ func (b *abroad) add(p *sent, key abroadKey) {
 		b.exact = make(map[abroadKey][]*sent)
 	}
 	b.order = append(b.order, p)
-	b.exact[key] = append(b.exact[key], p)
+	list := awaited(b.exact[key], p.at)
+	if len(list) > 0 && !p.tcp {
+		p.alike = true
+		for i := len(list) - 1; i >= 0 && !list[i].alike; i-- {
+			list[i].alike = true
+		}
+	}
+	b.exact[key] = append(list, p)
 	if p.segs > 1 && p.tcp {
-		b.trains = append(b.trains, p)
+		b.addTrain(p)
 	}
 	for len(b.order) > mostAbroad || p.at-b.order[0].at > patience {
+		if first := b.order[0]; p.at-first.at <= patience {
+			first.forgot = true
+			b.forgot = b.forgot || first.joined == 0
+		}
 		b.order[0] = nil
 		b.order = b.order[1:]
-	}
-	for len(b.trains) > 0 && p.at-b.trains[0].at > patience {
-		b.trains = b.trains[1:]
 	}
 	if len(b.exact) > 2*len(b.order)+64 {
 		b.clean(p.at)
 	}
 }
 
+func (b *abroad) addTrain(p *sent) {
+	for len(b.trains) > 0 && p.at-b.trains[0].at > patience {
+		b.trains[0] = nil
+		b.trains = b.trains[1:]
+	}
+	if len(b.trains) == mostTrains {
+		b.trains = slices.DeleteFunc(b.trains, func(t *sent) bool { return t.joined >= t.segs })
+		if room := mostTrains / 4; len(b.trains) > mostTrains-room { // at once: all are gone through
+			b.trains, b.forgot = slices.Delete(b.trains, 0, room), true
+		}
+	}
+	b.trains = append(b.trains, p)
+}
+
+// awaited is a list without those at its beginning that are awaited no more.
+func awaited(list []*sent, now int64) []*sent {
+	for len(list) > 0 && (list[0].forgot || now-list[0].at > patience) {
+		list = list[1:]
+	}
+	return list
+}
+
 // clean forgets what is awaited no more.
 func (b *abroad) clean(now int64) {
 	for key, list := range b.exact {
-		for len(list) > 0 && now-list[0].at > patience {
-			list = list[1:]
-		}
-		if b.exact[key] = list; len(list) == 0 {
+		if list = awaited(list, now); len(list) == 0 {
 			delete(b.exact, key)
+		} else {
+			b.exact[key] = list
 		}
 	}
 }
@@ -79,10 +113,7 @@ func (b *abroad) find(p *sent) *sent {
 		return nil
 	}
 	key := keyOf(p)
-	list := b.exact[key]
-	for len(list) > 0 && p.at-list[0].at > patience {
-		list = list[1:]
-	}
+	list := awaited(b.exact[key], p.at)
 	if len(list) > 0 && list[0].at <= p.at {
 		found := list[0]
 		if b.exact[key] = list[1:]; len(list) == 1 {
@@ -119,13 +150,15 @@ func (a *Analyzer) rejoin(whole, p *sent, r *record.Record) {
 	c.queues.add(r, p.dir)
 	h := &c.halves[p.dir]
 	h.joins++
-	h.slowest = max(h.slowest, p.at-whole.at)
+	if !whole.alike {
+		h.slowest = max(h.slowest, p.at-whole.at)
+	}
 	if whole.noted {
 		return // it came later than anyone waits
 	}
 	if whole.joined == 0 {
 		from, to := whole.leftBy, place(r.Hops[0].Node, r.Hops[0].InPort)
-		if ns := p.at - whole.arrival; whole.arrival >= 0 && ns >= 0 {
+		if ns := p.at - whole.arrival; whole.arrival >= 0 && ns >= 0 && !whole.alike {
 			if gap := c.parts.get(partKey{p.dir, Gap, from, to}, func() string { return from + " > " + to }); gap != nil {
 				whole.parts = append(whole.parts, partTime{gap, ns})
 			}
@@ -144,7 +177,8 @@ func (a *Analyzer) rejoin(whole, p *sent, r *record.Record) {
 	}
 	whole.fate, whole.loss, whole.pending = p.fate, p.loss, p.pending
 	whole.leftBy = p.leftBy
-	if p.arrival < 0 {
+	// Of datagrams that are alike it is known how many come back, not which: a lost one would make all later ones slow.
+	if p.arrival < 0 || whole.alike {
 		whole.arrival = -1
 		return
 	}
@@ -158,7 +192,11 @@ func (h *half) stayedAbroad(p *sent, until int64) {
 	if p.leftBy == "" || p.fate != arrived || p.joined > 0 || h.joins == 0 {
 		return
 	}
-	if p.arrival = -1; until-p.at < min(max(leastMissing, 3*h.slowest), patience) {
+	least := min(max(leastMissing, 3*h.slowest), patience)
+	if p.alike {
+		least = patience
+	}
+	if p.arrival = -1; until-p.at < least {
 		p.fate = unknown
 		return
 	}

@@ -56,6 +56,8 @@ type sent struct {
 	outside bool   // it came from nodes that are not attached
 	leftBy  string // NODE/PORT by which it left the attached nodes; "": it did not
 	joined  int    // packets of it that have come back to attached nodes
+	alike   bool   // a datagram with the same key was awaited beside it: which of them comes back, nobody can tell
+	forgot  bool   // it is awaited no more, since there was no room
 	noted   bool   // that its source sends it
 	ipv4    bool
 	ipID    int
