@@ -130,7 +130,7 @@ func (c *Counts) Remarks() (notes []Note) {
 // nodesSilent adds to notes which nodes did not answer, unless they say so.
 func (c *Counts) nodesSilent(notes []Note) []Note {
 	if !slices.ContainsFunc(notes, func(n Note) bool { return n.Kind() == NodesSilent{}.Kind() }) {
-		notes = append(notes, nodesSilent(c.now)...)
+		notes = append(notes, SilentNodes(c.now)...)
 	}
 	return notes
 }

@@ -51,7 +51,7 @@ func (r *Ring) WhyEmpty(ctx context.Context, s *Selection) (notes []Note) {
 	notes = append(notes, portsNotUp(now, nil)...)
 	notes = append(notes, unusable(now)...)
 	notes = append(notes, noRouteOut(now)...)
-	return append(notes, nodesSilent(now)...)
+	return append(notes, SilentNodes(now)...)
 }
 
 // lookForCause looks through the ring for what is nearly what was asked for.

@@ -19,20 +19,19 @@ const (
 
 // KernelView is what the kernel says of the socket of a node that sends, under any of these names; nil: there is none any
 // more, or nobody can ask.
-func (s *Sources) KernelView(ctx context.Context, node string, names []explain.Flow) *explain.KernelView {
-	d := s.Domain()
-	if d == nil || s.recorded != nil || node == "" {
+func KernelView(ctx context.Context, l *placenow.Links, node string, names []explain.Flow) *explain.KernelView {
+	if l == nil || node == "" {
 		return nil
 	}
-	var ends []placenow.Ends
+	var ends [][2]netip.AddrPort
 	for _, f := range names {
 		local, err1 := netip.ParseAddr(f.Src.Addr)
 		remote, err2 := netip.ParseAddr(f.Dst.Addr)
 		if err1 == nil && err2 == nil {
-			ends = append(ends, placenow.Ends{Local: netip.AddrPortFrom(local, uint16(f.Src.Port)), Remote: netip.AddrPortFrom(remote, uint16(f.Dst.Port))})
+			ends = append(ends, [2]netip.AddrPort{netip.AddrPortFrom(local.Unmap(), uint16(f.Src.Port)), netip.AddrPortFrom(remote.Unmap(), uint16(f.Dst.Port))})
 		}
 	}
-	first := placenow.TCPSocketOf(d, node, ends)
+	first := l.TCPSocketOf(node, ends)
 	if first == nil {
 		return nil
 	}
@@ -44,7 +43,7 @@ func (s *Sources) KernelView(ctx context.Context, node string, names []explain.F
 			return v
 		case <-time.After(socketPause):
 		}
-		now := placenow.TCPSocketOf(d, node, ends)
+		now := l.TCPSocketOf(node, ends)
 		if now == nil { // it was closed meanwhile
 			break
 		}

@@ -152,8 +152,8 @@ func (c *Counts) links() *placenow.Links {
 	return c.now
 }
 
-// nodesSilent says which nodes did not answer.
-func nodesSilent(l *placenow.Links) []Note {
+// SilentNodes says which nodes did not answer.
+func SilentNodes(l *placenow.Links) []Note {
 	if silent := l.Silent(); silent.Any() {
 		return []Note{NodesSilent{silent}}
 	}

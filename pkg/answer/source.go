@@ -158,6 +158,14 @@ func (s *Sources) links(ctx context.Context) *placenow.Links {
 	return nil
 }
 
+// LinksNow asks the nodes of the domain that is attached; nil: there is none. Of a recording nobody can be asked.
+func (s *Sources) LinksNow(ctx context.Context) *placenow.Links {
+	if s.recorded != nil {
+		return nil
+	}
+	return s.links(ctx)
+}
+
 // Late says what becomes known only as rows are made: names that could not be looked up.
 func (s *Sources) Late() []Note {
 	if s.ring == nil {

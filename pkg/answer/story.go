@@ -118,7 +118,7 @@ func (r *Ring) Stories(ctx context.Context, found []*backpack.Found, now time.Ti
 	}
 	links := placenow.NewLinks(ctx, r.Domain)
 	stories := newStories(found, r.Domain, outers, links, now)
-	return stories, nodesSilent(links), nil
+	return stories, SilentNodes(links), nil
 }
 
 func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *placenow.Links, now time.Time) (list []*Story) {

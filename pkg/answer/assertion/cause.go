@@ -73,6 +73,16 @@ func (t *Trial) Explain(analyzer func(explain.Flow) *explain.Analyzer) func(*rec
 	}
 }
 
+// countCauses says how many flows have each cause.
+func (to *Result) countCauses(counts map[explain.Cause]int) {
+	for _, c := range explain.Causes {
+		if counts[c] > 0 {
+			to.Measured = and(to.Measured, fmt.Sprintf("%s: %s", c, words.Plural(counts[c], "flow")))
+			to.Values[string(c)] = float64(counts[c])
+		}
+	}
+}
+
 func (m *causeMeasure) judge(to *Result) {
 	if m.among != nil {
 		to.Promised = "a cause among " + names(m.among)
@@ -97,12 +107,7 @@ func (m *causeMeasure) judge(to *Result) {
 			unsure++
 		}
 	}
-	for _, c := range explain.Causes {
-		if counts[c] > 0 {
-			to.Measured = and(to.Measured, fmt.Sprintf("%s: %s", c, words.Plural(counts[c], "flow")))
-			to.Values[string(c)] = float64(counts[c])
-		}
-	}
+	to.countCauses(counts)
 	all := len(m.flows.List())
 	if all == 0 {
 		to.Measured, to.Verdict, to.Undecided, to.Cause = "no flow", Fails, true, "no packet of TCP or UDP with ports was selected"

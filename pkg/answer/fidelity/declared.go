@@ -15,8 +15,10 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Port is what the queueing disciplines of a port declare.
@@ -70,7 +72,11 @@ func Declared(d *domain.Domain) (ports []Port, failed []error) {
 
 // declaredBy are those ports of a node that declare what is judged.
 func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
-	all, err := portsOf(d, node)
+	qdiscs, err := qdiscsOf(topo.SpecOf(*node))
+	if err != nil {
+		return nil, err
+	}
+	all, err := portsOf(d, node, qdiscs)
 	for _, p := range all {
 		if p.Netem != nil || p.Rate > 0 || p.Shares != "" {
 			list = append(list, p)
@@ -79,55 +85,58 @@ func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
 	return list, err
 }
 
-// OfNode is what the ports of a node declare now, by their names; nil: it is not there, or cannot be entered.
-func OfNode(d *domain.Domain, name string) map[string]Port {
-	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Name == name && !n.Removed {
-			list, err := portsOf(d, n)
-			if err != nil {
-				return nil
-			}
-			ports := make(map[string]Port)
-			for _, p := range list {
-				ports[p.Port] = p
-			}
-			return ports
-		}
+// OfNode is what the ports of a node declare now, by their names; nil: it is not there, cannot be entered, or does not
+// answer.
+func OfNode(l *placenow.Links, d *domain.Domain, name string) map[string]Port {
+	i := slices.IndexFunc(d.Nodes, func(n domain.Node) bool { return n.Name == name && !n.Removed })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	qdiscs, ok := placenow.AskNode(l, name, qdiscsOf)
+	if !ok {
+		return nil
+	}
+	list, err := portsOf(d, &d.Nodes[i], qdiscs)
+	if err != nil {
+		return nil
+	}
+	ports := make(map[string]Port)
+	for _, p := range list {
+		ports[p.Port] = p
+	}
+	return ports
 }
 
-// portsOf are the ports of a node that have a discipline.
-func portsOf(d *domain.Domain, node *domain.Node) (list []Port, err error) {
-	ns, err := host.SameNetns(node.Path, node.Inum)
-	if err != nil {
-		return nil, err
-	}
-	defer ns.Close()
-	err = host.InNetns(ns, func() error {
-		qdiscs, err := host.RetryDump(dumpQdiscs)
-		if err != nil {
+// qdiscsOf asks a node for its queueing disciplines.
+func qdiscsOf(node topo.NodeSpec) (list []qdisc, err error) {
+	err = node.Do(func() (err error) {
+		if list, err = host.RetryDump(dumpQdiscs); err != nil {
 			return fmt.Errorf("list queueing disciplines: %w", err)
-		}
-		for i := range d.Ports {
-			p := &d.Ports[i]
-			if p.Node != node.ID || p.Removed {
-				continue
-			}
-			one := Port{Name: node.Name + "/" + p.Name, Node: node.Name, Port: p.Name, Header: 14, Edge: p.Role == domain.Edge}
-			if p.L3 {
-				one.Header = 0
-			}
-			if err := one.read(qdiscs, p.Ifindex); err != nil {
-				return err
-			}
-			if one.Root != "" {
-				list = append(list, one)
-			}
 		}
 		return nil
 	})
 	return list, err
+}
+
+// portsOf are the ports of a node that have a discipline.
+func portsOf(d *domain.Domain, node *domain.Node, qdiscs []qdisc) (list []Port, err error) {
+	for i := range d.Ports {
+		p := &d.Ports[i]
+		if p.Node != node.ID || p.Removed {
+			continue
+		}
+		one := Port{Name: node.Name + "/" + p.Name, Node: node.Name, Port: p.Name, Header: 14, Edge: p.Role == domain.Edge}
+		if p.L3 {
+			one.Header = 0
+		}
+		if err := one.read(qdiscs, p.Ifindex); err != nil {
+			return list, err
+		}
+		if one.Root != "" {
+			list = append(list, one)
+		}
+	}
+	return list, nil
 }
 
 // read takes what the disciplines of an interface declare.

@@ -73,13 +73,16 @@ type inspector struct {
 	unusable  func(topo.NodeSpec) ([]inspect.Address, error)
 	droppers  func(topo.NodeSpec, func(rules.Dropper) bool) (rules.DropperList, error)
 	ruled     func(topo.NodeSpec, netip.Addr) (bool, error)
+	// connection is the socket with one of these pairs of ends.
+	connection func(topo.NodeSpec, [][2]netip.AddrPort) (*inspect.Connection, error)
 }
 
 var theInspector = inspector{inspect.RouteTo, inspect.RouteFrom, inspect.HasDefault, inspect.Settings, inspect.BridgesOf,
-	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers, ruled}
+	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers, ruled, inspect.ConnectionOf}
 
-// askNode asks one node; ok is false if there is none of that name, or it did not answer.
-func askNode[T any](l *Links, name string, look func(topo.NodeSpec) (T, error)) (is T, ok bool) {
+// AskNode asks one node, for at most OneNode; ok is false if there is none of that name, or it did not answer. What look
+// is given is all that it may use: it may still run when the question is over.
+func AskNode[T any](l *Links, name string, look func(topo.NodeSpec) (T, error)) (is T, ok bool) {
 	if l == nil || l.nodes == nil {
 		return is, false
 	}
@@ -172,7 +175,7 @@ func (l *Links) notForwarding(p *lostThere) []Cause {
 	if dst.Is4() { // IPv4 asks the port by which packets come in, IPv6 the node
 		decides = "ipv4/conf/" + p.Port + "/forwarding"
 	}
-	values, ok := askNode(l, p.Node, func(n topo.NodeSpec) (map[string]string, error) {
+	values, ok := AskNode(l, p.Node, func(n topo.NodeSpec) (map[string]string, error) {
 		return l.nodes.inspect.settings(n, decides, all)
 	})
 	if !ok {
@@ -247,7 +250,7 @@ func (l *Links) routeForbids(p *lostThere) []Cause {
 
 // routeCause asks a node for its route to an address.
 func (l *Links) routeCause(node string, dst netip.Addr, of func(*inspect.Route) *Cause) []Cause {
-	route, ok := askNode(l, node, func(n topo.NodeSpec) (inspect.Route, error) {
+	route, ok := AskNode(l, node, func(n topo.NodeSpec) (inspect.Route, error) {
 		return l.nodes.inspect.route(n, dst, netip.Addr{})
 	})
 	if !ok {
@@ -267,7 +270,7 @@ func (l *Links) noSocket(p *lostThere) []Cause {
 	if !ok || !known || f.Dport == nil {
 		return nil
 	}
-	list, _ := askNode(l, p.Node, func(n topo.NodeSpec) ([]inspect.Listener, error) {
+	list, _ := AskNode(l, p.Node, func(n topo.NodeSpec) ([]inspect.Listener, error) {
 		return l.nodes.inspect.listeners(n, proto, uint16(*f.Dport))
 	})
 	for i := range list {

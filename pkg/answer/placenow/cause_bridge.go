@@ -23,7 +23,7 @@ func (l *Links) bridgesOf(node string) *inspect.Bridges {
 	if l.nodes == nil {
 		return nil
 	}
-	if b, ok := askNode(l, node, l.nodes.inspect.bridges); ok {
+	if b, ok := AskNode(l, node, l.nodes.inspect.bridges); ok {
 		l.bridges[node] = &b
 	}
 	return l.bridges[node]
@@ -146,7 +146,7 @@ func (l *Links) callsRules(node, bridge string, of netip.Addr) []Cause {
 		tool = "ip6tables"
 	}
 	name := "bridge/bridge-nf-call-" + tool
-	values, _ := askNode(l, node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
+	values, _ := AskNode(l, node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
 	if values[name] != "1" {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (l *Links) byRule(p *lostThere) (list []Cause) {
 
 // droppers asks a node for what of nf_tables keep keeps, and for legacy tables.
 func (l *Links) droppers(node string, keep func(rules.Dropper) bool) (rules.DropperList, bool) {
-	return askNode(l, node, func(n topo.NodeSpec) (rules.DropperList, error) { return l.nodes.inspect.droppers(n, keep) })
+	return AskNode(l, node, func(n topo.NodeSpec) (rules.DropperList, error) { return l.nodes.inspect.droppers(n, keep) })
 }
 
 // bridgedHooks are those of IP that frames pass which a bridge passes on.

@@ -25,7 +25,7 @@ func (l *Links) Neighbour(node string, src, dst netip.Addr) []Cause {
 	if l == nil || l.nodes == nil || l.nodes.node(node) == nil {
 		return nil
 	}
-	route, ok := askNode(l, node, func(n topo.NodeSpec) (inspect.Route, error) {
+	route, ok := AskNode(l, node, func(n topo.NodeSpec) (inspect.Route, error) {
 		return l.nodes.inspect.route(n, dst, netip.Addr{})
 	})
 	own := l.byName[node+"/"+route.Port]
@@ -122,14 +122,14 @@ func (l *Links) refusesARP(owner *end, src, next netip.Addr) *Cause {
 	if !src.Is4() || !next.Is4() {
 		return nil
 	}
-	route, ok := askNode(l, owner.node, func(n topo.NodeSpec) (inspect.Route, error) {
+	route, ok := AskNode(l, owner.node, func(n topo.NodeSpec) (inspect.Route, error) {
 		return l.nodes.inspect.routeFrom(n, next, src, owner.ifindex)
 	})
 	if !ok || route.Kind != inspect.ReversePath || !l.plainRoutes(owner.node, src) {
 		return nil
 	}
 	c := Cause{Kind: ARPRefused, Node: owner.node, Port: owner.name, Address: src.String()}
-	back, ok := askNode(l, owner.node, func(n topo.NodeSpec) (inspect.Route, error) {
+	back, ok := AskNode(l, owner.node, func(n topo.NodeSpec) (inspect.Route, error) {
 		return l.nodes.inspect.route(n, src, netip.Addr{})
 	})
 	switch {
@@ -146,7 +146,7 @@ func (l *Links) unusable(owner *end, address netip.Addr) *Cause {
 	if !address.Is6() {
 		return nil
 	}
-	list, _ := askNode(l, owner.node, l.nodes.inspect.unusable)
+	list, _ := AskNode(l, owner.node, l.nodes.inspect.unusable)
 	for _, a := range list {
 		if a.Address == address {
 			return &Cause{Kind: AddressUnusable, Node: owner.node, Port: owner.node + "/" + a.Port, Address: address.String(), State: string(a.State)}
@@ -196,7 +196,7 @@ func (l *Links) macvlanOf(port *end, nodes []string) *Cause {
 func (l *Links) macvlanIn(node, other string, parent int, parentName string) *Cause {
 	list, known := l.macvlans[node]
 	if !known {
-		list, _ = askNode(l, node, l.nodes.inspect.macvlans)
+		list, _ = AskNode(l, node, l.nodes.inspect.macvlans)
 		if l.macvlans == nil {
 			l.macvlans = make(map[string][]inspect.Macvlan)
 		}
@@ -207,7 +207,7 @@ func (l *Links) macvlanIn(node, other string, parent int, parentName string) *Ca
 			continue
 		}
 		if node != other {
-			number, ok := askNode(l, node, func(n topo.NodeSpec) (int, error) {
+			number, ok := AskNode(l, node, func(n topo.NodeSpec) (int, error) {
 				return l.nodes.inspect.numberOf(n, topo.SpecOf(*l.nodes.node(other)))
 			})
 			if !ok || number < 0 || number != m.Inside {

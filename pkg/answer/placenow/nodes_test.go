@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/inspect"
@@ -120,6 +122,46 @@ func TestHangingNode(t *testing.T) {
 		if list, s := back.AllNotUp(), back.Silent(); len(list) != 5 || s.Any() {
 			t.Errorf("they are back: %v; silent: %+v", list, s)
 		}
+	})
+}
+
+// TestHangingSocket: a node that hangs keeps nobody waiting who asks for a socket, and is named.
+func TestHangingSocket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l, _, end := hanging(ctx, 3)
+		ended, asked := make(chan struct{}), 0
+		l.nodes.inspect.connection = func(n topo.NodeSpec, _ [][2]netip.AddrPort) (*inspect.Connection, error) {
+			switch n.Name {
+			case "h1":
+				asked++
+				<-ended
+			case "h2":
+				return nil, nil // it has none
+			}
+			return &inspect.Connection{TCPInfo: netlink.TCPInfo{Snd_cwnd: 7}}, nil
+		}
+		ends := make([][2]netip.AddrPort, 1)
+		for _, c := range []struct {
+			node string
+			took time.Duration
+			is   bool
+		}{{"h1", OneNode, false}, {"h1", 0, false}, {"h2", 0, false}, {"h3", 0, true}, {"h4", 0, false}} {
+			began := time.Now()
+			if s := l.TCPSocketOf(c.node, ends); (s != nil) != c.is || s != nil && s.Snd_cwnd != 7 || time.Since(began) != c.took {
+				t.Errorf("%s: %+v after %v", c.node, s, time.Since(began))
+			}
+		}
+		if s := l.Silent(); asked != 1 || !slices.Equal(s.NoAnswer, []string{"h1"}) || len(s.NoTime) > 0 {
+			t.Errorf("asked %d times; silent: %+v", asked, s)
+		}
+		cancel()
+		if s := l.TCPSocketOf("h3", ends); s != nil {
+			t.Errorf("asked when nobody waits any more: %+v", s)
+		}
+		close(ended)
+		end()
+		synctest.Wait()
 	})
 }
 

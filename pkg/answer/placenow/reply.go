@@ -42,7 +42,7 @@ func (l *Links) echoIgnored(r *Request) (*Cause, bool) {
 	default:
 		return nil, true
 	}
-	values, ok := askNode(l, r.Node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
+	values, ok := AskNode(l, r.Node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
 	if values[name] != "1" {
 		return nil, ok
 	}
@@ -55,7 +55,7 @@ func (l *Links) routeBack(r *Request) (*Cause, bool) {
 	if !l.owns(r.Node, r.To) { // it would not send from there
 		src = netip.Addr{}
 	}
-	route, ok := askNode(l, r.Node, func(n topo.NodeSpec) (inspect.Route, error) { return l.nodes.inspect.route(n, r.From, src) })
+	route, ok := AskNode(l, r.Node, func(n topo.NodeSpec) (inspect.Route, error) { return l.nodes.inspect.route(n, r.From, src) })
 	if !ok {
 		return nil, false
 	}
@@ -63,7 +63,7 @@ func (l *Links) routeBack(r *Request) (*Cause, bool) {
 	switch {
 	case route.Kind == inspect.None:
 		c.Kind = NoRouteBack
-		has, ok := askNode(l, r.Node, func(n topo.NodeSpec) (bool, error) { return l.nodes.inspect.def(n, r.From) })
+		has, ok := AskNode(l, r.Node, func(n topo.NodeSpec) (bool, error) { return l.nodes.inspect.def(n, r.From) })
 		if ok && !has {
 			c.Kind = NoDefaultRoute
 		}
@@ -92,7 +92,7 @@ func (l *Links) ownUnusable(r *Request) (*Cause, bool) {
 	if !r.To.Is6() {
 		return nil, true
 	}
-	list, ok := askNode(l, r.Node, l.nodes.inspect.unusable)
+	list, ok := AskNode(l, r.Node, l.nodes.inspect.unusable)
 	for _, a := range list {
 		if a.Address == r.To {
 			return &Cause{Kind: AddressUnusable, Node: r.Node, Port: r.Node + "/" + a.Port, Address: r.To.String(), State: string(a.State)}, true
@@ -106,7 +106,7 @@ func (l *Links) listenQueue(r *Request) (*Cause, bool) {
 	if r.Proto != "tcp" || r.Port < 0 {
 		return nil, true
 	}
-	list, ok := askNode(l, r.Node, func(n topo.NodeSpec) ([]inspect.Listener, error) {
+	list, ok := AskNode(l, r.Node, func(n topo.NodeSpec) ([]inspect.Listener, error) {
 		return l.nodes.inspect.listeners(n, protos["tcp"], uint16(r.Port))
 	})
 	for i := range list {
@@ -191,7 +191,7 @@ func (l *Links) NoRoutesOut() (list []NoRouteOut) {
 			if !known || n == 0 {
 				continue
 			}
-			has, ok := askNode(l, name, func(node topo.NodeSpec) (bool, error) { return l.nodes.inspect.def(node, of.any) })
+			has, ok := AskNode(l, name, func(node topo.NodeSpec) (bool, error) { return l.nodes.inspect.def(node, of.any) })
 			list = append(list, NoRouteOut{name, of.version, n, ok && !has})
 		}
 	}
@@ -200,6 +200,6 @@ func (l *Links) NoRoutesOut() (list []NoRouteOut) {
 
 // Setting is the value of one of a node's sysctls below net ("ipv4/ip_forward"); "" if it cannot be asked.
 func (l *Links) Setting(node, name string) string {
-	values, _ := askNode(l, node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
+	values, _ := AskNode(l, node, func(n topo.NodeSpec) (map[string]string, error) { return l.nodes.inspect.settings(n, name) })
 	return values[name]
 }

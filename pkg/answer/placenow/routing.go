@@ -36,7 +36,7 @@ func (l *Links) plainRoutes(name string, dst netip.Addr) bool {
 			return false
 		}
 	}
-	chosen, ok := askNode(l, name, func(n topo.NodeSpec) (bool, error) { return l.nodes.inspect.ruled(n, dst) })
+	chosen, ok := AskNode(l, name, func(n topo.NodeSpec) (bool, error) { return l.nodes.inspect.ruled(n, dst) })
 	l.plain[key] = ok && !chosen
 	return l.plain[key]
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/assertion"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
@@ -192,7 +193,7 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 	said := make(map[string]bool)
 	results := make([]assertion.Result, len(selections))
 	for i := range selections {
-		trial := assertion.New(&file.Assertions[i])
+		trial, links := assertion.New(&file.Assertions[i]), s.LinksNow(ctx)
 		notes, err := s.Records(ctx, selections[i], func(r *record.Record) error {
 			trial.Add(r)
 			return nil
@@ -201,7 +202,7 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 			return nil, err
 		}
 		if file.Assertions[i].Explains() {
-			more, err := explainAll(ctx, s, within, trial)
+			more, err := explainAll(ctx, s, links, within, trial)
 			if err != nil {
 				return nil, err
 			}
@@ -213,6 +214,7 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 			texts = nil
 			return why
 		})
+		texts = append(texts, k.Sentences().Texts(answer.SilentNodes(links))...)
 		explainBalance(ctx, s, &file.Assertions[i], &results[i])
 		for _, text := range texts {
 			if !said[text] {
@@ -225,13 +227,13 @@ func holdAll(k *kit.Kit, ctx context.Context, f *assertOptions, within *answer.S
 }
 
 // explainAll gives a trial all packets of the time, of both directions of its flows.
-func explainAll(ctx context.Context, s *answer.Sources, within *answer.Selection, trial *assertion.Trial) ([]answer.Note, error) {
+func explainAll(ctx context.Context, s *answer.Sources, links *placenow.Links, within *answer.Selection, trial *assertion.Trial) ([]answer.Note, error) {
 	all, err := ofFlows(within)
 	if err != nil {
 		return nil, err
 	}
 	return s.Records(ctx, all, func() func(*record.Record) error {
-		add := trial.Explain(analyzers(s))
+		add := trial.Explain(analyzers(s, links))
 		return func(r *record.Record) error {
 			add(r)
 			return nil

@@ -15,10 +15,12 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/answer/fidelity"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -320,8 +322,8 @@ func (c *choice) within(chosen, all *answer.Selection) {
 }
 
 // analyzers makes what follows flows of these sources.
-func analyzers(src *answer.Sources) func(explain.Flow) *explain.Analyzer {
-	now, leftOver, declares := int64(0), src.LeftOver(), configured(src)
+func analyzers(src *answer.Sources, links *placenow.Links) func(explain.Flow) *explain.Analyzer {
+	now, leftOver, declares := int64(0), src.LeftOver(), configured(src.Domain(), links)
 	if src.Recorded() == nil {
 		now = time.Now().UnixNano()
 	}
@@ -355,7 +357,8 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		k.Notef("there are more flows than there is room for: %s of the smallest are left out. Name the flow, or narrow down the time, to be sure which one it is", words.Plural(int(found.Full), "packet"))
 	}
 	found.within(chosen, all)
-	begin := analyzers(src)
+	links := src.LinksNow(ctx)
+	begin := analyzers(src, links)
 	var followed []*explain.Analyzer
 	for _, c := range list[:min(len(list), maxOthers+1)] {
 		followed = append(followed, begin(c.Flow))
@@ -375,7 +378,7 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 		return "", fmt.Errorf("no such traffic: the ring has overwritten the packets of the flow: attach with more --slots")
 	}
 	if ans.Proto == "tcp" {
-		ans.Kernel = src.KernelView(ctx, ans.Sender, ans.Names)
+		ans.Kernel = answer.KernelView(ctx, links, ans.Sender, ans.Names)
 	}
 	ans.Summary = words.Explained(ans)
 	for i, a := range followed[1:] {
@@ -390,22 +393,21 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	for _, text := range words.Lacks(ans.Lacks) {
 		k.Notef("%s", text)
 	}
-	k.Note(notes)
+	k.Note(append(notes, answer.SilentNodes(links)...))
 	return ans.Cause, nil
 }
 
 // configured tells what is configured now at ports, nil: nobody can say. It asks each node once. Packets were measured
 // before: it need not have been so then.
-func configured(src *answer.Sources) func(port string) explain.Configured {
-	d := src.Domain()
-	if d == nil || src.Recorded() != nil {
+func configured(d *domain.Domain, links *placenow.Links) func(port string) explain.Configured {
+	if d == nil || links == nil {
 		return nil
 	}
 	nodes := make(map[string]map[string]fidelity.Port)
 	return func(name string) explain.Configured {
 		node, port, _ := strings.Cut(name, "/")
 		if _, known := nodes[node]; !known {
-			nodes[node] = fidelity.OfNode(d, node)
+			nodes[node] = fidelity.OfNode(links, d, node)
 		}
 		now := nodes[node][port]
 		rate := now.Rate

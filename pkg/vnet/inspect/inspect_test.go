@@ -104,6 +104,67 @@ func TestListeners(t *testing.T) {
 	}
 }
 
+// TestConnectionOf: of the sockets of a node the one with these ends is found, also where it is an IPv6 socket that speaks
+// IPv4, and its TCP_INFO is what the socket itself says.
+func TestConnectionOf(t *testing.T) {
+	t.Parallel()
+	n := nstest.New(t, "a")
+	n.Run("a", "ip", "link", "set", "lo", "up")
+	node := spec(t, n, "a")
+	for _, network := range []string{"tcp4", "tcp"} {
+		var conn, other net.Conn
+		err := node.Do(func() error {
+			server, err := net.Listen(network, ":0")
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { server.Close() })
+			to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(server.Addr().(*net.TCPAddr).Port)).String()
+			if other, err = net.Dial("tcp", to); err == nil {
+				conn, err = net.Dial("tcp", to)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(); other.Close() })
+		addr := func(a net.Addr) netip.AddrPort {
+			is := a.(*net.TCPAddr).AddrPort()
+			return netip.AddrPortFrom(is.Addr().Unmap(), is.Port())
+		}
+		ends := [2]netip.AddrPort{addr(conn.LocalAddr()), addr(conn.RemoteAddr())}
+		for _, of := range [][2]netip.AddrPort{ends, {ends[1], ends[0]}} { // either end of it
+			c, err := ConnectionOf(node, [][2]netip.AddrPort{{ends[0], ends[0]}, of})
+			if err != nil || c == nil || c.Local != of[0] || c.Remote != of[1] || c.State != unix.BPF_TCP_ESTABLISHED || c.Snd_cwnd == 0 {
+				t.Fatalf("%s: %+v, %v", network, c, err)
+			}
+		}
+		c, _ := ConnectionOf(node, [][2]netip.AddrPort{ends})
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := raw.Control(func(fd uintptr) {
+			own, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			if err != nil || c.Snd_mss != own.Snd_mss || c.Rto != own.Rto || c.Segs_out != own.Segs_out || c.Min_rtt != own.Min_rtt || c.Snd_wnd != own.Snd_wnd {
+				t.Errorf("%s: %+v, the socket itself: %+v, %v", network, c, own, err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := ConnectionOf(node, [][2]netip.AddrPort{{ends[0], netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), ends[1].Port())}}); c != nil || err != nil {
+			t.Errorf("%s: of other addresses: %+v, %v", network, c, err)
+		}
+	}
+	// Whatever a kernel says, of which version: its first bytes are bit fields.
+	b := make([]byte, 8, 12)
+	b[6], b[7] = 0x97, 1|2<<1
+	if info, ok := tcpInfo(append(b, 1, 0, 0, 0)); !ok || info.Snd_wscale != 7 || info.Rcv_wscale != 9 || info.Delivery_rate_app_limited != 1 || info.Fastopen_client_fail != 2 || info.Rto != 1 {
+		t.Errorf("%+v, %v", info, ok)
+	}
+}
+
 // TestSettings: those that there are, and nothing beside /proc/sys/net.
 func TestSettings(t *testing.T) {
 	t.Parallel()
@@ -128,6 +189,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(append(info, nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated("p1")).Serialize()...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		listenerOf(b, 80)
+		connectionOf(b)
 		bridgePortOf(b)
 	})
 }
