@@ -358,8 +358,7 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	}
 	found.within(chosen, all)
 	links := src.LinksNow(ctx)
-	begin := analyzers(src, links)
-	var followed []*explain.Analyzer
+	begin, followed := analyzers(src, links), []*explain.Analyzer(nil)
 	for _, c := range list[:min(len(list), maxOthers+1)] {
 		followed = append(followed, begin(c.Flow))
 	}
