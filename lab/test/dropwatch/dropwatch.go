@@ -62,7 +62,7 @@ func Start(t testing.TB) *Watch {
 	}
 	t.Cleanup(func() { os.Remove(w.dir) })
 	for _, s := range []struct{ file, value string }{
-		{"trace_clock", "mono"}, {"buffer_size_kb", "16384"}, {"options/record-tgid", "1"}, {"events/skb/kfree_skb/enable", "1"},
+		{"trace_clock", "mono"}, {"buffer_size_kb", "49152"}, {"options/record-tgid", "1"}, {"events/skb/kfree_skb/enable", "1"},
 	} {
 		if err := os.WriteFile(filepath.Join(w.dir, s.file), []byte(s.value), 0); err != nil {
 			t.Fatalf("list drop events: %v", err)
