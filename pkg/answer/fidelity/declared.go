@@ -72,11 +72,7 @@ func Declared(d *domain.Domain) (ports []Port, failed []error) {
 
 // declaredBy are those ports of a node that declare what is judged.
 func declaredBy(d *domain.Domain, node *domain.Node) (list []Port, err error) {
-	qdiscs, err := qdiscsOf(topo.SpecOf(*node))
-	if err != nil {
-		return nil, err
-	}
-	all, err := portsOf(d, node, qdiscs)
+	all, err := readPorts(topo.SpecOf(*node), portsOf(d, node))
 	for _, p := range all {
 		if p.Netem != nil || p.Rate > 0 || p.Shares != "" {
 			list = append(list, p)
@@ -92,12 +88,9 @@ func OfNode(l *placenow.Links, d *domain.Domain, name string) map[string]Port {
 	if i < 0 {
 		return nil
 	}
-	qdiscs, ok := placenow.AskNode(l, name, qdiscsOf)
+	wanted := portsOf(d, &d.Nodes[i]) // nobody else has them: the node may still be asked when the question is over
+	list, ok := placenow.AskNode(l, name, func(node topo.NodeSpec) ([]Port, error) { return readPorts(node, wanted) })
 	if !ok {
-		return nil
-	}
-	list, err := portsOf(d, &d.Nodes[i], qdiscs)
-	if err != nil {
 		return nil
 	}
 	ports := make(map[string]Port)
@@ -107,19 +100,14 @@ func OfNode(l *placenow.Links, d *domain.Domain, name string) map[string]Port {
 	return ports
 }
 
-// qdiscsOf asks a node for its queueing disciplines.
-func qdiscsOf(node topo.NodeSpec) (list []qdisc, err error) {
-	err = node.Do(func() (err error) {
-		if list, err = host.RetryDump(dumpQdiscs); err != nil {
-			return fmt.Errorf("list queueing disciplines: %w", err)
-		}
-		return nil
-	})
-	return list, err
+// wantedPort is a port that is to be read.
+type wantedPort struct {
+	Port
+	ifindex int
 }
 
-// portsOf are the ports of a node that have a discipline.
-func portsOf(d *domain.Domain, node *domain.Node, qdiscs []qdisc) (list []Port, err error) {
+// portsOf are the ports of a node, of which nothing was read yet.
+func portsOf(d *domain.Domain, node *domain.Node) (list []wantedPort) {
 	for i := range d.Ports {
 		p := &d.Ports[i]
 		if p.Node != node.ID || p.Removed {
@@ -129,14 +117,30 @@ func portsOf(d *domain.Domain, node *domain.Node, qdiscs []qdisc) (list []Port, 
 		if p.L3 {
 			one.Header = 0
 		}
-		if err := one.read(qdiscs, p.Ifindex); err != nil {
-			return list, err
-		}
-		if one.Root != "" {
-			list = append(list, one)
-		}
+		list = append(list, wantedPort{one, p.Ifindex})
 	}
-	return list, nil
+	return list
+}
+
+// readPorts reads, in the node's namespace, those ports that have a discipline.
+func readPorts(node topo.NodeSpec, wanted []wantedPort) (list []Port, err error) {
+	err = node.Do(func() error {
+		qdiscs, err := host.RetryDump(dumpQdiscs)
+		if err != nil {
+			return fmt.Errorf("list queueing disciplines: %w", err)
+		}
+		for _, w := range wanted {
+			one := w.Port
+			if err := one.read(qdiscs, w.ifindex); err != nil {
+				return err
+			}
+			if one.Root != "" {
+				list = append(list, one)
+			}
+		}
+		return nil
+	})
+	return list, err
 }
 
 // read takes what the disciplines of an interface declare.
