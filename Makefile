@@ -100,7 +100,7 @@ deps-servers: .cache
 	$(call need,python3 python3-venv)
 	$(call venv,.cache/schemathesis,lab/test/servers/requirements.txt)
 	$(call venv,.cache/records,lab/test/servers/records.txt)
-	$(call need,curl)
+	@command -v npm >/dev/null || lab/tools/packages.sh npm # some packages of nodejs bring it
 	@flock .cache/axe.lock lab/tools/axe.sh .cache/axe/axe.min.js
 deps-jaeger: .cache
 	@flock .cache/jaeger.lock lab/tools/jaeger.sh .cache/servers/usr/bin/jaeger-all-in-one

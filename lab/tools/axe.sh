@@ -15,6 +15,6 @@ is_there "$file" && exit 0
 mkdir -p "$(dirname "$file")"
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-curl -fsSL --retry 3 "https://registry.npmjs.org/axe-core/-/axe-core-$version.tgz" | tar -xzf - -C "$t" package/axe.min.js
+(cd "$t" && npm pack --silent "axe-core@$version" >packed && tar -xzf "$(cat packed)" package/axe.min.js)
 is_there "$t/package/axe.min.js" || { echo "axe.sh: axe-core $version is not the file that is expected" >&2; exit 1; }
 mv "$t/package/axe.min.js" "$file"

@@ -34,14 +34,9 @@ const maxUnusable = 16
 
 // Unusable are addresses that the node has, and neither sends from nor answers for.
 func Unusable(node topo.NodeSpec) (list []Address, err error) {
-	ns, err := node.Open()
+	handle, err := node.Handle()
 	if err != nil {
 		return nil, err
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: open netlink socket: %w", node.Name, err)
 	}
 	defer handle.Close()
 	addrs, err := host.RetryDump(func() ([]netlink.Addr, error) { return handle.AddrList(nil, netlink.FAMILY_V6) })

@@ -3,12 +3,6 @@
 package inspect
 
 import (
-	"fmt"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -24,20 +18,11 @@ type Macvlan struct {
 
 // Macvlans are the node's.
 func Macvlans(node topo.NodeSpec) (list []Macvlan, err error) {
-	ns, err := node.Open()
+	handle, links, err := node.Links()
 	if err != nil {
 		return nil, err
 	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: open netlink socket: %w", node.Name, err)
-	}
 	defer handle.Close()
-	links, err := host.RetryDump(handle.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("node %s: list interfaces: %w", node.Name, err)
-	}
 	for _, l := range links {
 		if kind := l.Type(); kind == "macvlan" || kind == "ipvlan" {
 			a := l.Attrs()
@@ -49,20 +34,15 @@ func Macvlans(node topo.NodeSpec) (list []Macvlan, err error) {
 
 // NumberOf is the number of another node's namespace in that of the node; -1: it has none.
 func NumberOf(node, other topo.NodeSpec) (int, error) {
-	in, err := node.Open()
+	handle, err := node.Handle()
 	if err != nil {
 		return -1, err
 	}
-	defer in.Close()
+	defer handle.Close()
 	ns, err := other.Open()
 	if err != nil {
 		return -1, err
 	}
 	defer ns.Close()
-	handle, err := netlink.NewHandleAt(in, unix.NETLINK_ROUTE)
-	if err != nil {
-		return -1, fmt.Errorf("node %s: open netlink socket: %w", node.Name, err)
-	}
-	defer handle.Close()
 	return handle.GetNetNsIdByFd(int(ns))
 }

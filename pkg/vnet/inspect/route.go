@@ -80,14 +80,9 @@ func HasDefault(node topo.NodeSpec, dst netip.Addr) (bool, error) {
 
 // lookUp asks as "ip route get" does.
 func lookUp(node topo.NodeSpec, dst netip.Addr, options *netlink.RouteGetOptions) (r Route, err error) {
-	ns, err := node.Open()
+	handle, err := node.Handle()
 	if err != nil {
 		return r, err
-	}
-	defer ns.Close()
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return r, fmt.Errorf("node %s: open netlink socket: %w", node.Name, err)
 	}
 	defer handle.Close()
 	routes, err := handle.RouteGetWithOptions(net.IP(dst.AsSlice()), options)
