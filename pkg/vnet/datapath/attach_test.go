@@ -33,6 +33,7 @@ func anyHook(t *testing.T, f func(t *testing.T, hook string)) {
 		bothHooks(t, f)
 		return
 	}
+	sideBySide(t)
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(t.Name()))
 	hook := []string{program.HookTCX, program.HookClsact}[hash.Sum32()%2]
@@ -41,6 +42,7 @@ func anyHook(t *testing.T, f func(t *testing.T, hook string)) {
 
 // bothHooks runs a test on TCX and on clsact, in every tier.
 func bothHooks(t *testing.T, f func(t *testing.T, hook string)) {
+	sideBySide(t)
 	for _, hook := range []string{program.HookTCX, program.HookClsact} {
 		t.Run(hook, func(t *testing.T) { f(t, hook) })
 	}

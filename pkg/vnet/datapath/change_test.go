@@ -317,6 +317,7 @@ func TestMoveInterfaceComes(t *testing.T) {
 
 // The same while packets go on and somebody notices all the time.
 func TestMoveInTraffic(t *testing.T) {
+	runAlone(t) // it sends without a pause until each change is done: beside others that takes minutes
 	run := func(t *testing.T, l *lab, p *probes, change func()) {
 		stop := make(chan struct{})
 		var wait sync.WaitGroup

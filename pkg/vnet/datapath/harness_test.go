@@ -69,7 +69,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// beside are the tests that have asked to run beside others.
+// beside are the tests of which it is settled whether they run beside others.
 var beside sync.Map
 
 // sideBySide lets a test that has a network run beside others, since it mostly waits. It may be called for each network.
@@ -78,6 +78,9 @@ func sideBySide(t *testing.T) {
 		t.Parallel()
 	}
 }
+
+// runAlone keeps a test from running beside others: it changes a variable that they read, or takes all that the machine has.
+func runAlone(t *testing.T) { beside.Store(t, true) }
 
 // newChain makes a - r - b, r routing, all with addresses.
 func newChain(t *testing.T, hook string) *lab {

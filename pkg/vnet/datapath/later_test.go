@@ -103,6 +103,7 @@ func (h *Handle) mustCount(t *testing.T, which bpfobj.TcRdrCounter) uint64 {
 
 // What --ipv6 says, and which addresses there are, decides whether programs for IPv6 are loaded.
 func TestIPv6Loaded(t *testing.T) {
+	sideBySide(t)
 	for _, c := range []struct {
 		mode     string
 		want     int
@@ -113,29 +114,31 @@ func TestIPv6Loaded(t *testing.T) {
 		{program.IPv6Key, 1, 1},
 		{program.IPv6Off, 0, 0},
 	} {
-		l := newChain(t, program.HookAuto)
-		l.opts.IPv6 = c.mode
-		held := c.mode == program.IPv6Auto
-		if r := l.attach(chain...); r.IPv6Held != held {
-			t.Errorf("--ipv6 %s: held is %t", c.mode, r.IPv6Held)
-		}
-		l.wantLoaded("--ipv6 "+c.mode, c.want)
-		h := l.open()
-		l.addIPv6()
-		l.ping6(1)
-		if missed, err := h.MissesIPv6(); missed != held || err != nil {
-			t.Errorf("--ipv6 %s: packets are missed: %t, %v", c.mode, missed, err)
-		}
-		if err := h.LoadIPv6(); err != nil {
-			t.Errorf("--ipv6 %s: %v", c.mode, err)
-		}
-		l.wantLoaded("--ipv6 "+c.mode+", later", c.withAddr)
-		h.Close()
-		l.detachAll()
-		if r := l.attach(chain...); r.IPv6Held {
-			t.Errorf("--ipv6 %s, with addresses: held", c.mode)
-		}
-		l.wantLoaded("--ipv6 "+c.mode+", with addresses", c.withAddr)
+		t.Run(c.mode, func(t *testing.T) {
+			l := newChain(t, program.HookAuto)
+			l.opts.IPv6 = c.mode
+			held := c.mode == program.IPv6Auto
+			if r := l.attach(chain...); r.IPv6Held != held {
+				t.Errorf("--ipv6 %s: held is %t", c.mode, r.IPv6Held)
+			}
+			l.wantLoaded("--ipv6 "+c.mode, c.want)
+			h := l.open()
+			l.addIPv6()
+			l.ping6(1)
+			if missed, err := h.MissesIPv6(); missed != held || err != nil {
+				t.Errorf("--ipv6 %s: packets are missed: %t, %v", c.mode, missed, err)
+			}
+			if err := h.LoadIPv6(); err != nil {
+				t.Errorf("--ipv6 %s: %v", c.mode, err)
+			}
+			l.wantLoaded("--ipv6 "+c.mode+", later", c.withAddr)
+			h.Close()
+			l.detachAll()
+			if r := l.attach(chain...); r.IPv6Held {
+				t.Errorf("--ipv6 %s, with addresses: held", c.mode)
+			}
+			l.wantLoaded("--ipv6 "+c.mode+", with addresses", c.withAddr)
+		})
 	}
 }
 

@@ -150,6 +150,7 @@ func TestLocalInHeader(t *testing.T) {
 // it delivers packets for others to itself, and does not know packets as they leave whose number is set, or whose
 // addresses and content are changed. It carries nothing then, also if the reason comes later.
 func TestApartWhereRedirected(t *testing.T) {
+	sideBySide(t)
 	for _, c := range []struct {
 		name  string
 		what  []string

@@ -27,6 +27,7 @@ func (l *lab) echoes() {
 // TestMarkUsersKeepPackets: nodes that use a bit which radar would take first, each in
 // another way, lose no packet of those that have it set.
 func TestMarkUsersKeepPackets(t *testing.T) {
+	sideBySide(t)
 	const bit = "0x8000"
 	for name, user := range map[string][][]string{
 		"an xfrm policy": {{"ip", "xfrm", "policy", "add", "src", "10.0.0.0/8", "dst", "10.0.0.0/8", "dir", "fwd",
@@ -73,6 +74,7 @@ func TestMarkUsersKeepPackets(t *testing.T) {
 // TestGiveMarksUp: a node whose rules come later stops using the mark, first as one that
 // carries nothing, then as one that carries the header, or nothing where that cannot be.
 func TestGiveMarksUp(t *testing.T) {
+	sideBySide(t)
 	for _, c := range []struct {
 		name, flag string
 		node       []string

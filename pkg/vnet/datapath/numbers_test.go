@@ -172,6 +172,7 @@ func TestHeaderNodeWithoutNumber(t *testing.T) {
 // its own, and its newest one is measured as well as any; one that has too many at a time gets
 // no more. Others go on.
 func TestPortNumbersOfOneNode(t *testing.T) {
+	runAlone(t)
 	was := merge.PortsPerNode
 	merge.PortsPerNode = 4
 	t.Cleanup(func() { merge.PortsPerNode = was })

@@ -323,6 +323,7 @@ func (l *overrunLab) openVnet() {
 // TestOverrun: a process with CAP_NET_RAW, in an attached node or behind an edge, sends trains by a
 // packet socket, whose first and last segments are packets of its own that wait.
 func TestOverrun(t *testing.T) {
+	sideBySide(t)
 	for name, nodes := range overrunNodes {
 		for _, tcp := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/tcp=%v", name, tcp), func(t *testing.T) {
@@ -349,6 +350,7 @@ var overrunNodes = map[string][]string{"inside": {"v", "x", "r", "b"}, "outside"
 // TestOverrunWithoutCapability: so does a process that has none, by UDP_SEGMENT. It chooses the TTL, and
 // counts the ID up: that of a connected socket grows by one with each packet, wherever it is sent.
 func TestOverrunWithoutCapability(t *testing.T) {
+	sideBySide(t)
 	for name, nodes := range overrunNodes {
 		t.Run(name, func(t *testing.T) {
 			l := newOverrunLab(t, false, nodes...)

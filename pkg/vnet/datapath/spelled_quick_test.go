@@ -19,6 +19,7 @@ import (
 // may send the packet on before that hook notes the arrival. The packet has left then, and a packet
 // of another flow whose own bits look like its bits keeps them.
 func TestSpelledQuick(t *testing.T) {
+	sideBySide(t)
 	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
 			l := newSwitchLab(t, carry)

@@ -133,6 +133,7 @@ func (l *lab) compareSpelled(p *switchProbes) {
 // packets of another flow, which others on its link have sent to others, and which never come to
 // the node. They keep their own.
 func TestSpelledElsewhere(t *testing.T) {
+	sideBySide(t)
 	for _, c := range []struct {
 		name   string
 		before func(*lab)

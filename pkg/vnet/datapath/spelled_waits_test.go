@@ -13,6 +13,7 @@ import (
 // bits look like those of the first. It sends the second one on: that keeps its bits, and the story of
 // the first goes on.
 func TestSpelledWaits(t *testing.T) {
+	sideBySide(t)
 	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
 			l := newSwitchLab(t, carry)

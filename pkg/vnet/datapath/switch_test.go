@@ -323,6 +323,7 @@ func newSwitchLab(t *testing.T, carry string) *lab {
 // have without radar, in a node that is attached and in one that is not. Its story ends where it
 // was changed, and goes on as another one.
 func TestSwitch(t *testing.T) {
+	sideBySide(t)
 	for i, c := range []struct {
 		name      string
 		change    contentChange
@@ -366,6 +367,7 @@ func TestSwitch(t *testing.T) {
 
 // TestSwitchComes: the process starts while packets are measured; before, the kernel routes.
 func TestSwitchComes(t *testing.T) {
+	sideBySide(t)
 	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
 			l := newSwitchLab(t, carry)
@@ -391,6 +393,7 @@ func TestSwitchComes(t *testing.T) {
 // TestSwitchSpelled: packets that come by an edge, and whose own bits look like those of packets of
 // the other direction which the process has forwarded, keep their own.
 func TestSwitchSpelled(t *testing.T) {
+	sideBySide(t)
 	for _, carry := range []string{program.CarryAuto, program.CarryHeader} {
 		t.Run(carry, func(t *testing.T) {
 			const packets = 60
