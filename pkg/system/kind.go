@@ -40,7 +40,7 @@ const Description = "domain.json"
 // DefaultName is the domain that commands use when none is named.
 const DefaultName = "default"
 
-// The errors of Read, and of those who read what a description says.
+// The errors of Load, and of those who read what a description says.
 var (
 	// ErrNotAttached: there is no such domain on this machine.
 	ErrNotAttached = errors.New("not attached")
@@ -97,9 +97,44 @@ func (k Kind) HowToAttach(name string) string {
 	return fmt.Sprintf("«%sattach%s %s»", k.Command, domain, k.Operands)
 }
 
-// Read returns the description of a domain. What lies in a directory that others can write to is not read: it names
+// Load reads the description of a domain. check, if not nil, says what in it makes no sense. Errors: ErrNotAttached,
+// ErrHalfAttached, ErrDamaged; ErrOtherVersion: what is returned was not checked, and can be detached only.
+func Load[T any](k Kind, name string, check func(*T) error) (*T, error) {
+	b, err := k.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(k, name, b, check)
+}
+
+// Decode is Load of a description that was read. Each says of which domain and version it is, as "name" and "version".
+func Decode[T any](k Kind, name string, b []byte, check func(*T) error) (*T, error) {
+	var head struct {
+		Name    string `json:"name"`
+		Version int    `json:"version"`
+	}
+	d := new(T)
+	err := errors.Join(json.Unmarshal(b, &head), json.Unmarshal(b, d))
+	if err == nil && head.Version != k.Version {
+		itself, _ := json.Marshal(map[string]string{"name": name}) // paths are made of it, whatever such a description says
+		_ = json.Unmarshal(itself, d)
+		return d, fmt.Errorf("%s is %w: its layout is %d, this radar knows %d (detach it with: %s)", k.title(name), ErrOtherVersion, head.Version, k.Version, k.detach(name))
+	}
+	if err == nil && head.Name != name {
+		err = fmt.Errorf("it is of a domain %q", head.Name)
+	}
+	if err == nil && check != nil {
+		err = check(d)
+	}
+	if err != nil {
+		return nil, k.Damaged(name, err)
+	}
+	return d, nil
+}
+
+// read returns the description of a domain. What lies in a directory that others can write to is not read: it names
 // processes that get signals, and programs. Errors: ErrNotAttached, ErrHalfAttached.
-func (k Kind) Read(name string) ([]byte, error) {
+func (k Kind) read(name string) ([]byte, error) {
 	if err := statedir.CheckDomain(name); err != nil {
 		return nil, fault.Usage.Errorf("%w", err)
 	}
@@ -131,11 +166,6 @@ func (k Kind) Half(name, what string) error {
 // Damaged says of a domain why its description makes no sense, and what to do.
 func (k Kind) Damaged(name string, why error) error {
 	return fmt.Errorf("the description of %s is %w: %s: %w (start anew with: %s)", k.title(name), ErrDamaged, k.File(name, Description), why, k.detach(name))
-}
-
-// Other says what to do with a domain whose layout has that version.
-func (k Kind) Other(name string, version int) error {
-	return fmt.Errorf("%s is %w: its layout is %d, this radar knows %d (detach it with: %s)", k.title(name), ErrOtherVersion, version, k.Version, k.detach(name))
 }
 
 // Save replaces the description of a domain. The caller holds the lock.

@@ -3,8 +3,6 @@
 package node
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -204,23 +202,7 @@ var (
 
 // Load reads the description. Errors: ErrNotAttached, ErrHalfAttached, ErrDamaged; ErrOtherVersion: what is returned can be
 // detached only.
-func Load(name string) (*Domain, error) {
-	b, err := Kind.Read(name)
-	if err != nil {
-		return nil, err
-	}
-	d := &Domain{}
-	if err := json.Unmarshal(b, d); err != nil {
-		return nil, Kind.Damaged(name, err)
-	}
-	if d.Name != name {
-		return nil, Kind.Damaged(name, fmt.Errorf("it is of domain %q", d.Name))
-	}
-	if d.Version != Version {
-		return d, Kind.Other(name, d.Version)
-	}
-	return d, nil
-}
+func Load(name string) (*Domain, error) { return system.Load[Domain](Kind, name, nil) }
 
 // save replaces the description. The caller holds the lock.
 func (d *Domain) save() error { return Kind.Save(d.Name, d) }

@@ -222,7 +222,6 @@ func RemoveOther(name string) (*DetachResult, error) {
 	if !errors.Is(err, domain.ErrOtherVersion) {
 		return nil, fmt.Errorf("domain %q was changed meanwhile: try again", name)
 	}
-	d.Name = name // whatever it says: paths are made of it
 	// By its description, as far as that can be read; and wherever else they may be.
 	if err := errors.Join(removeFilters(name, d), sweepFilters(name), domain.Kind.RemovePinsIn(d.OtherPinDir())); err != nil {
 		return nil, fmt.Errorf("remove domain %q: %w", name, err)
@@ -289,7 +288,6 @@ func removeFilters(name string, d *domain.Domain) error {
 			}
 		}
 	}
-	d.Name = name // whatever it says
 	egress := port.Sides[1]
 	each(func(p *domain.Port) error { return egress.Failed(egress.At(d, p).Detach()) })
 	each(func(p *domain.Port) error { return port.Detach(d, p) })

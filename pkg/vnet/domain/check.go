@@ -27,13 +27,10 @@ const (
 	maxSlotBytes = 8 * lineBytes
 )
 
-// check says what makes no sense in a description that was read as that of the domain
-// called name. Everything that follows relies on it: numbers that another part of the
+// check says what makes no sense in a description that was read. Everything that follows relies on it: numbers that another part of the
 // description names are there, and sizes are those that a domain can have.
-func (d *Domain) check(name string) error {
-	if d.Name != name {
-		return fmt.Errorf("it is of a domain %q", d.Name)
-	}
+func (d *Domain) check() error {
+	d.sort()
 	if err := d.Options.check(); err != nil {
 		return fmt.Errorf("options: %w", err)
 	}

@@ -8,7 +8,7 @@ package domain
 
 import (
 	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -284,36 +284,21 @@ func (d *Domain) PortByID(id uint16) *Port {
 }
 
 // Load reads the description. Errors: ErrNotAttached, ErrHalfAttached, ErrDamaged, ErrOtherVersion.
-func Load(name string) (*Domain, error) {
-	b, err := Kind.Read(name)
-	if err != nil {
-		return nil, err
-	}
-	d, err := parse(b, name)
-	if d == nil {
-		return nil, Kind.Damaged(name, err)
+func Load(name string) (*Domain, error) { return usable(system.Load(Kind, name, (*Domain).check)) }
+
+// usable is a description as others may rely on it: ports of one that was not checked have nodes.
+func usable(d *Domain, err error) (*Domain, error) {
+	if errors.Is(err, ErrOtherVersion) {
+		d.sort()
+		d.dropLost()
 	}
 	return d, err
 }
 
-// parse reads a description. It returns nil and why if that makes no sense, and
-// ErrOtherVersion as Load does.
-func parse(b []byte, name string) (*Domain, error) {
-	var d Domain
-	if err := json.Unmarshal(b, &d); err != nil {
-		return nil, err
-	}
-	// As byID needs them, whoever wrote the file.
+// sort puts nodes and ports in order, as byID needs them, whoever wrote the file.
+func (d *Domain) sort() {
 	slices.SortStableFunc(d.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortStableFunc(d.Ports, func(a, b Port) int { return cmp.Compare(a.ID, b.ID) })
-	if d.Version != Version {
-		d.dropLost()
-		return &d, Kind.Other(name, d.Version)
-	}
-	if err := d.check(name); err != nil {
-		return nil, err
-	}
-	return &d, nil
 }
 
 // Age is how long ago the domain was attached, whatever the wall clock was set to since.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // A state directory that cannot be made is an error, not a reason to wait.
@@ -138,22 +140,26 @@ var damages = map[string]func(d *Domain){
 
 // TestDamaged: a description that contradicts itself is damaged, and says so.
 func TestDamaged(t *testing.T) {
-	if _, err := parse(text(t, described()), "rdrtest"); err != nil {
+	if _, err := parse(text(t, described())); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range damages {
 		d := described()
 		spoil(d)
-		if got, err := parse(text(t, d), "rdrtest"); got != nil || err == nil {
+		if got, err := parse(text(t, d)); got != nil || err == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// Of another version's only the nodes are relied on, and that ports are theirs.
 	d := described()
 	d.Version, d.Ports[0].Node = Version+1, 77
-	if got, err := parse(text(t, d), "rdrtest"); !errors.Is(err, ErrOtherVersion) || len(got.Ports) != len(d.Ports)-1 {
+	if got, err := parse(text(t, d)); !errors.Is(err, ErrOtherVersion) || len(got.Ports) != len(d.Ports)-1 {
 		t.Errorf("another version: %v, %v", got, err)
 	}
+}
+
+func parse(b []byte) (*Domain, error) {
+	return usable(system.Decode(Kind, "rdrtest", b, (*Domain).check))
 }
 
 func text(t *testing.T, d *Domain) []byte {
@@ -184,7 +190,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := parse(b, "rdrtest")
+		d, err := parse(b)
 		if d == nil {
 			if err == nil {
 				t.Fatal("neither a description nor an error")
