@@ -28,6 +28,7 @@ type Kind struct {
 	Operands string // what attach is given: "NODE..."
 	Version  int    // of descriptions and of pins: a domain of another one can only be detached
 	Layer    Layer  // its programs at ports
+	Prefix   string // what names of its maps in the kernel begin with
 
 	// Former is where the state of a domain was in versions of before, if it was elsewhere: such a domain stays there until
 	// it is detached.

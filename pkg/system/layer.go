@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/loader"
 )
 
 // Layer is the programs of one system at the TC hooks of a port, as the kernel calls them.
 type Layer struct {
-	Programs string // names of its programs begin so
-	Filters  string // names of its clsact filters begin so
+	Programs string    // names of its programs begin so
+	Ends     [2]string // and end so, by hook.Direction
+	Filters  string    // names of its clsact filters begin so
 	// Follows: it follows packets by what they hold. What changes there what packets hold stands behind it, and makes the port
 	// an edge of it.
 	Follows bool
@@ -24,8 +26,8 @@ type Layer struct {
 
 // The layers. Systems know their own one, and of others what they do.
 var (
-	Backpack = Layer{Programs: "rdr_", Filters: "radar:", Follows: true, Gives: hook.Egress}
-	INT      = Layer{Programs: "radar_int_", Filters: "radar-int:", Changes: true, Gives: hook.Ingress}
+	Backpack = Layer{Programs: "rdr_", Ends: [2]string{"in", "out"}, Filters: "radar:", Follows: true, Gives: hook.Egress}
+	INT      = Layer{Programs: "radar_int_", Ends: [2]string{"ingress", "egress"}, Filters: "radar-int:", Changes: true, Gives: hook.Ingress}
 	// Payload is captured on either side of the backpack's programs, and DUT measures all that stands at a port, from
 	// around it: both have places of their own.
 	Payload = Layer{Programs: "payload_", Filters: "radar-payload:"}
@@ -61,12 +63,28 @@ func FollowsPackets(ifindex int) bool {
 
 func anyStands(ifindex int, which func(Layer) bool) bool {
 	return slices.ContainsFunc(layers, func(l Layer) bool {
-		return which(l) && slices.ContainsFunc(sides[:], func(d hook.Direction) bool { return hook.Stands(ifindex, d, l.Programs, l.Filters) })
+		return which(l) && slices.ContainsFunc(Directions[:], func(d hook.Direction) bool { return hook.Stands(ifindex, d, l.Programs, l.Filters) })
 	})
 }
 
-// sides are the two TC hooks of a port.
-var sides = [2]hook.Direction{hook.Ingress, hook.Egress}
+// Directions are the two TC hooks of a port.
+var Directions = [2]hook.Direction{hook.Ingress, hook.Egress}
+
+// sides are the two in the order in which programs come there: who gives packets something comes last, and goes first.
+func (l Layer) sides() [2]hook.Direction {
+	if l.Gives == hook.Egress {
+		return Directions
+	}
+	return [2]hook.Direction{hook.Egress, hook.Ingress}
+}
+
+// Program is what the program at one side is called.
+func (l Layer) Program(d hook.Direction) string { return l.Programs + l.Ends[d] }
+
+// Failed is what an error of one of a port's hooks means to the user.
+func (l Layer) Failed(d hook.Direction, err error) error {
+	return loader.HookError(l.Program(d), d.String(), err)
+}
 
 // Suffix is what the pins of a side's links end with.
 func Suffix(d hook.Direction) string {
@@ -78,12 +96,3 @@ func Suffix(d hook.Direction) string {
 
 // FilterName is how clsact filters of a domain are called.
 func (k Kind) FilterName(domain string) string { return k.Layer.Filters + domain }
-
-// At is one of the two TC hooks of a port, with what a domain's program there is known by. port is what the domain calls the
-// port in its pins.
-func (k Kind) At(domain, by, port string, ifindex int, d hook.Direction) hook.TC {
-	return hook.TC{
-		By: by, Ifindex: ifindex, Direction: d, Behind: k.Layer.behind(), Name: k.FilterName(domain),
-		Pin: k.Pin(domain, linkPrefix+port+"-"+Suffix(d)),
-	}
-}

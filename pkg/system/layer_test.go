@@ -7,15 +7,20 @@ import (
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/system"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 )
 
 // Systems find each other's programs at a port by what names begin with: it must be what the objects have.
 func TestLayers(t *testing.T) {
+	for want, is := range map[string]string{
+		bpfobj.IntProgRadarIntIngress: system.INT.Program(hook.Ingress), bpfobj.IntProgRadarIntEgress: system.INT.Program(hook.Egress),
+	} {
+		if is != want {
+			t.Errorf("program %s is called %s", want, is)
+		}
+	}
 	for name, layer := range map[string]system.Layer{
-		port.Sides[0].Stub: system.Backpack, port.Sides[1].Stub: system.Backpack,
-		bpfobj.IntProgRadarIntIngress: system.INT, bpfobj.IntProgRadarIntEgress: system.INT,
 		bpfobj.DutProgDutSent: system.DUT, bpfobj.DutProgDutReceived: system.DUT,
 	} {
 		const kept = 15 // characters of a program's name, in the kernel

@@ -48,6 +48,45 @@ func (k Kind) OpenMap(domain, name string) (*ebpf.Map, error) {
 	return m, nil
 }
 
+// MakeMap opens a pinned map as spec describes it, or makes and pins it. The kernel shows it as the kind's. A map of another size
+// is made anew: what is in it is lost. Errors: ErrDamaged, if it is no such map.
+func (k Kind) MakeMap(domain, name string, spec *ebpf.MapSpec) (*ebpf.Map, error) {
+	m, err := k.OpenMap(domain, name)
+	if err == nil {
+		sized := spec.Copy()
+		sized.MaxEntries = m.MaxEntries()
+		if err := sized.Compatible(m); err != nil {
+			m.Close()
+			return nil, k.Damaged(domain, fmt.Errorf("map %s: %w", name, err))
+		}
+		if m.MaxEntries() == spec.MaxEntries {
+			return m, nil
+		}
+		m.Close()
+		err = hook.Detach(k.Pin(domain, name))
+	}
+	if err != nil && !errors.Is(err, ErrNoPin) {
+		return nil, err
+	}
+	named := spec.Copy()
+	named.Name = k.KernelName(spec.Name)
+	if m, err = ebpf.NewMap(named); err != nil {
+		return nil, loader.Error("make map "+name, err)
+	}
+	if err := m.Pin(k.Pin(domain, name)); err != nil {
+		m.Close()
+		return nil, loader.Error("pin map "+name, err)
+	}
+	return m, nil
+}
+
+// KernelName is what the kernel calls one of the kind's maps.
+func (k Kind) KernelName(name string) string {
+	const kept = 15 // characters
+	name = k.Prefix + name
+	return name[:min(len(name), kept)]
+}
+
 // Maps are the numbers of the domain's maps.
 func (k Kind) Maps(domain string) []ebpf.MapID {
 	list, err := hook.Pins(k.PinDir(domain), "")

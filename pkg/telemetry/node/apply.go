@@ -5,7 +5,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -17,35 +16,9 @@ import (
 	"github.com/vnetradar/radar/pkg/system"
 )
 
-// side is one of the two hooks of a port.
-type side struct {
-	hook.Direction
-	prog string
-}
-
-// sides are the hooks of a port. Egress comes first: it takes INT off.
-var sides = [2]side{
-	{hook.Egress, bpfobj.IntProgRadarIntEgress},
-	{hook.Ingress, bpfobj.IntProgRadarIntIngress},
-}
-
-func (s side) at(d *Domain, n *Node, ifindex int) hook.TC {
-	return Kind.At(d.Name, d.Hook, fmt.Sprintf("%d-%d", n.Index, ifindex), ifindex, s.Direction)
-}
-
-func (s side) of(p *programs) *ebpf.Program {
-	if s.Direction == hook.Egress {
-		return p.out
-	}
-	return p.in
-}
-
-// failed is what an error of a port's hook means to the user.
-func (s side) failed(n *Node, p *Port, err error) error {
-	if err = loader.HookError(s.prog, s.String(), err); err != nil {
-		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
-	}
-	return nil
+// at is the port as the hall knows it.
+func (p *Port) at(d *Domain, n *Node) system.Port {
+	return system.Port{Kind: Kind, Domain: d.Name, By: d.Hook, Name: fmt.Sprintf("%d-%d", n.Index, p.Ifindex), Ifindex: p.Ifindex}
 }
 
 // inDomain refuses a port at which radar's own programs stand.
@@ -124,19 +97,12 @@ func (a *applier) openShared() error {
 		return fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
 	for _, name := range []string{bpfobj.IntMapControl, bpfobj.IntMapReports} {
-		if a.shared[name], err = makeMap(named15(spec, name), pinOf(a.d.Name, name)); err != nil {
+		if a.shared[name], err = Kind.MakeMap(a.d.Name, name, spec.Maps[name]); err != nil {
 			delete(a.shared, name)
 			return err
 		}
 	}
 	return nil
-}
-
-// named15 is the description of a map with the name that the kernel shows.
-func named15(spec *ebpf.CollectionSpec, name string) *ebpf.MapSpec {
-	m := spec.Maps[name].Copy()
-	m.Name = "int_" + name
-	return m
 }
 
 // findPorts looks for the ports of all nodes.
@@ -205,7 +171,7 @@ func (a *applier) node(n *Node) error {
 	}
 	defer maps[bpfobj.IntMapCounters].Close()
 	defer maps[bpfobj.IntMapPorts].Close()
-	t, err := openTable(maps[bpfobj.IntMapPorts])
+	t, err := tableIn(system.MapMemory[bpfobj.IntPort](maps[bpfobj.IntMapPorts]))
 	if err != nil {
 		return err
 	}
@@ -235,7 +201,7 @@ func (a *applier) lacks(n *Node) (bool, error) {
 	wanted := a.reload[n.Index]
 	err := n.Do(func() error {
 		for i := range n.Ports {
-			wanted = wanted || !n.Ports[i].Gone && !a.stands(n, &n.Ports[i])
+			wanted = wanted || !n.Ports[i].Gone && !n.Ports[i].at(a.d, n).Stands()
 		}
 		return nil
 	})
@@ -276,9 +242,7 @@ func (a *applier) find(n *Node, list []Interface) {
 			continue
 		}
 		if a.d.Hook == hook.ByTCX {
-			for _, s := range sides {
-				_ = hook.Detach(s.at(a.d, n, p.Ifindex).Pin) // of an interface that is gone
-			}
+			_ = p.at(a.d, n).TakeOff(false) // of an interface that is gone
 		}
 		p.Gone = found == nil
 		index := p.Ifindex
@@ -297,7 +261,7 @@ func (a *applier) openNode(n *Node) (map[string]*ebpf.Map, error) {
 	spec.Maps[bpfobj.IntMapPorts].MaxEntries = n.Mask + 1
 	maps := map[string]*ebpf.Map{bpfobj.IntMapControl: a.shared[bpfobj.IntMapControl], bpfobj.IntMapReports: a.shared[bpfobj.IntMapReports]}
 	for _, name := range []string{bpfobj.IntMapPorts, bpfobj.IntMapCounters} {
-		m, err := makeMap(named15(spec, name), nodePin(a.d.Name, name, n.Index))
+		m, err := Kind.MakeMap(a.d.Name, mapOf(name, n.Index), spec.Maps[name])
 		if err != nil {
 			if first := maps[bpfobj.IntMapPorts]; first != nil {
 				first.Close()
@@ -322,7 +286,7 @@ func (a *applier) attach(n *Node, maps map[string]*ebpf.Map) error {
 	if err != nil {
 		return err
 	}
-	defer progs.close()
+	defer progs.Close()
 	return n.Do(func() error {
 		for i := range n.Ports {
 			if p := &n.Ports[i]; !p.Gone {
@@ -333,16 +297,6 @@ func (a *applier) attach(n *Node, maps map[string]*ebpf.Map) error {
 		}
 		return nil
 	})
-}
-
-// stands reports whether both programs are at a port.
-func (a *applier) stands(n *Node, p *Port) bool {
-	for _, s := range sides {
-		if !s.at(a.d, n, p.Ifindex).Stands() {
-			return false
-		}
-	}
-	return true
 }
 
 // Stands reports whether the programs of a node are at all of its ports, and these are there.
@@ -356,48 +310,21 @@ func (d *Domain) Stands(n *Node) (bool, error) {
 		for i := range n.Ports {
 			p := &n.Ports[i]
 			it := named(list, p.Name)
-			for _, s := range sides {
-				stands = stands && it != nil && it.Ifindex == p.Ifindex && s.at(d, n, p.Ifindex).Stands()
-			}
+			stands = stands && it != nil && it.Ifindex == p.Ifindex && p.at(d, n).Stands()
 		}
 		return nil
 	})
 	return stands, err
 }
 
-func (a *applier) port(n *Node, p *Port, progs *programs) error {
-	for _, s := range sides {
-		at := s.at(a.d, n, p.Ifindex)
-		stands := at.Stands()
-		if !stands && system.FollowsPackets(p.Ifindex) {
-			return inDomain(n, p)
-		}
-		if a.d.Hook == hook.ByClsact {
-			if err := ensureQdisc(n, p); err != nil {
-				return err
-			}
-		}
-		var err error
-		switch {
-		case !stands:
-			if a.d.Hook == hook.ByTCX { // a process that was killed as it took the program off has left the pin
-				_ = hook.Detach(at.Pin)
-			}
-			err = at.Attach(s.of(progs))
-		case a.reload[n.Index]:
-			err = at.Update(s.of(progs))
-		}
-		if err != nil {
-			return s.failed(n, p, err)
-		}
+func (a *applier) port(n *Node, p *Port, progs system.Pair) error {
+	at := p.at(a.d, n)
+	if !at.Stands() && system.FollowsPackets(p.Ifindex) {
+		return inDomain(n, p)
 	}
-	return nil
-}
-
-func ensureQdisc(n *Node, p *Port) error {
-	made, err := hook.EnsureClsact(p.Ifindex)
+	made, err := at.Attach(progs, a.reload[n.Index])
 	if err != nil {
-		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, loader.QdiscError(err))
+		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
 	}
 	p.OwnQdisc = p.OwnQdisc || made
 	return nil
@@ -423,7 +350,7 @@ func (a *applier) remove(was *Domain) error {
 	for i := range was.Nodes {
 		if n := &was.Nodes[i]; a.d.NodeByIndex(n.Index) == nil {
 			for _, name := range []string{bpfobj.IntMapPorts, bpfobj.IntMapCounters} {
-				errs = append(errs, removePin(nodePin(was.Name, name, n.Index)))
+				errs = append(errs, hook.Detach(Kind.Pin(was.Name, mapOf(name, n.Index))))
 			}
 		}
 	}
@@ -431,28 +358,15 @@ func (a *applier) remove(was *Domain) error {
 }
 
 // takeOff takes the programs off a port. What is gone already is no error.
-func takeOff(d *Domain, n *Node, p *Port) error {
-	var errs []error
-	off := func() error {
-		for i := len(sides) - 1; i >= 0; i-- { // ingress first
-			errs = append(errs, sides[i].failed(n, p, sides[i].at(d, n, p.Ifindex).Detach()))
-		}
-		if d.Hook == hook.ByClsact && p.OwnQdisc {
-			errs = append(errs, hook.RemoveClsact(p.Ifindex))
-		}
-		return nil
-	}
+func takeOff(d *Domain, n *Node, p *Port) (err error) {
+	off := func() error { return p.at(d, n).TakeOff(p.OwnQdisc) }
 	if d.Hook == hook.ByTCX { // pins are the machine's
-		_ = off()
-	} else if err := n.Do(off); err != nil && !gone(err) {
-		errs = append(errs, err)
+		err = off()
+	} else if err = n.Do(off); gone(err) {
+		err = nil
 	}
-	return errors.Join(errs...)
-}
-
-func removePin(pin string) error {
-	if err := os.Remove(pin); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove pin: %w", err)
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
 	}
 	return nil
 }

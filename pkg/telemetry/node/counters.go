@@ -3,9 +3,11 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Meaning names a counter of the programs and says what it counts. Every number that the programs know has
@@ -67,8 +69,11 @@ var Done = [...]Meaning{
 
 // Counters are those of one node, of all CPUs together.
 func (d *Domain) Counters(n *Node) (sum bpfobj.IntCounters, err error) {
-	m, err := openMap(nodePin(d.Name, bpfobj.IntMapCounters, n.Index))
-	if err != nil || m == nil {
+	m, err := Kind.OpenMap(d.Name, mapOf(bpfobj.IntMapCounters, n.Index))
+	if errors.Is(err, system.ErrNoPin) {
+		return sum, nil
+	}
+	if err != nil {
 		return sum, err
 	}
 	defer m.Close()

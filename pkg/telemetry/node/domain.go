@@ -181,7 +181,7 @@ func (d *Domain) clone() *Domain {
 }
 
 // Kind is what INT domains are among attached systems.
-var Kind = system.Kind{Name: "int", Title: "INT domain", Command: "int ", Operands: "‹role› ROLE NODE/PORT...", Version: Version, Layer: system.INT}
+var Kind = system.Kind{Name: "int", Title: "INT domain", Command: "int ", Operands: "‹role› ROLE NODE/PORT...", Version: Version, Layer: system.INT, Prefix: "int_"}
 
 // Dir is the state directory of an INT domain.
 func Dir(name string) string { return Kind.Dir(name) }

@@ -5,110 +5,40 @@ package node
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
-	"unsafe"
-
-	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/clock"
-	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/system"
 )
 
-// Names of pins: maps of the domain under their own names, maps of a node with its index behind, links
-// with index, interface and direction.
-func pinOf(domain, name string) string { return filepath.Join(PinDir(domain), name) }
-
-func nodePin(domain, name string, index uint32) string {
-	return pinOf(domain, fmt.Sprintf("%s-%d", name, index))
-}
-
-// openMap opens a pinned map; nil if there is no such pin.
-func openMap(pin string) (*ebpf.Map, error) {
-	m, err := ebpf.LoadPinnedMap(pin, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, loader.Error("open map "+filepath.Base(pin), err)
-	}
-	return m, nil
-}
-
-// makeMap opens a pinned map of the object, or makes and pins it. A map of another size is made anew.
-func makeMap(spec *ebpf.MapSpec, pin string) (*ebpf.Map, error) {
-	m, err := openMap(pin)
-	if err != nil {
-		return nil, err
-	}
-	if m != nil && m.MaxEntries() == spec.MaxEntries {
-		return m, nil
-	}
-	if m != nil {
-		m.Close()
-		if err := os.Remove(pin); err != nil {
-			return nil, err
-		}
-	}
-	if m, err = ebpf.NewMap(spec); err != nil {
-		return nil, loader.Error("make map "+spec.Name, err)
-	}
-	if err := m.Pin(pin); err != nil {
-		m.Close()
-		return nil, loader.Error("pin map "+spec.Name, err)
-	}
-	return m, nil
-}
-
-// mapped is a map in this process's memory.
-func mapped(m *ebpf.Map, bytes int) ([]byte, error) {
-	page := unix.Getpagesize()
-	mem, err := unix.Mmap(m.FD(), 0, (bytes+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, loader.Error("map memory of "+m.String(), err)
-	}
-	return mem, nil
-}
+// mapOf is what a map of a node is called in the domain's pins; the domain's own are called as in the object.
+func mapOf(name string, index uint32) string { return fmt.Sprintf("%s-%d", name, index) }
 
 // Control is what programs and user space share, of one domain. It is for many goroutines.
 type Control struct {
-	mem []byte
-	at  *bpfobj.IntControl
+	page system.Memory[bpfobj.IntControl]
 }
 
 // OpenControl opens that of a domain.
 func OpenControl(name string) (*Control, error) {
-	m, err := openMap(pinOf(name, bpfobj.IntMapControl))
-	if err == nil && m == nil {
-		err = Kind.Half(name, "its control page is gone")
+	page, err := system.OpenMemory[bpfobj.IntControl](Kind, name, bpfobj.IntMapControl)
+	if errors.Is(err, system.ErrNoPin) {
+		return nil, Kind.Half(name, "its control page is gone")
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer m.Close()
-	return newControl(m)
-}
-
-func newControl(m *ebpf.Map) (*Control, error) {
-	mem, err := mapped(m, 1)
-	if err != nil {
-		return nil, err
-	}
-	return &Control{mem, (*bpfobj.IntControl)(unsafe.Pointer(&mem[0]))}, nil
+	return &Control{page}, nil
 }
 
 // Close lets go of the memory.
-func (c *Control) Close() { _ = unix.Munmap(c.mem) }
+func (c *Control) Close() { _ = c.page.Close() }
 
 // Lease says up to when sources mark and transits add.
-func (c *Control) Lease() system.Lease { return system.LeaseAt(&c.at.LeaseNs) }
+func (c *Control) Lease() system.Lease { return system.LeaseAt(&c.page[0].LeaseNs) }
 
 // clockStep is by how much the wall clock must have been set to count as set.
 const clockStep = time.Millisecond
@@ -116,41 +46,36 @@ const clockStep = time.Millisecond
 // SetWall tells programs what makes Unix time of their clock, if that has changed since. It returns what
 // they have now.
 func (c *Control) SetWall() int64 {
-	now, was := clock.WallOffset(), int64(atomic.LoadUint64(&c.at.WallNs))
+	now, was := clock.WallOffset(), int64(atomic.LoadUint64(&c.page[0].WallNs))
 	if d := time.Duration(now - was); d > -clockStep && d < clockStep {
 		return was
 	}
-	atomic.StoreUint64(&c.at.WallNs, uint64(now))
+	atomic.StoreUint64(&c.page[0].WallNs, uint64(now))
 	return now
 }
 
 // table is the map of a node's ports.
 type table struct {
-	mem  []byte
-	list []bpfobj.IntPort
+	list system.Memory[bpfobj.IntPort]
 	mask uint32
 }
 
 // pinnedTable is that of a node whose programs are there; nil: there is none. The caller closes it.
 func pinnedTable(domainName string, index uint32) (*table, error) {
-	m, err := openMap(nodePin(domainName, bpfobj.IntMapPorts, index))
-	if err != nil || m == nil {
-		return nil, err
-	}
-	defer m.Close()
-	return openTable(m)
+	return tableIn(system.OpenMemory[bpfobj.IntPort](Kind, domainName, mapOf(bpfobj.IntMapPorts, index)))
 }
 
-func openTable(m *ebpf.Map) (*table, error) {
-	n := int(m.MaxEntries())
-	mem, err := mapped(m, n*int(unsafe.Sizeof(bpfobj.IntPort{})))
+func tableIn(list system.Memory[bpfobj.IntPort], err error) (*table, error) {
+	if errors.Is(err, system.ErrNoPin) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &table{mem, unsafe.Slice((*bpfobj.IntPort)(unsafe.Pointer(&mem[0])), n), uint32(n - 1)}, nil
+	return &table{list, uint32(len(list) - 1)}, nil
 }
 
-func (t *table) close() { _ = unix.Munmap(t.mem) }
+func (t *table) close() { _ = t.list.Close() }
 
 // unknown is a value that is not known.
 const unknown = math.MaxUint32

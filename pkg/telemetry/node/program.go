@@ -14,17 +14,8 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
-
-// programs are those of a node. The caller closes them; what is attached or pinned stays.
-type programs struct {
-	in, out *ebpf.Program
-}
-
-func (p *programs) close() {
-	p.in.Close()
-	p.out.Close()
-}
 
 // kernelHas is what the running kernel has for the programs.
 type kernelHas struct {
@@ -91,10 +82,10 @@ func (d *Domain) watchlist(n *Node) (list [MaxEntries]bpfobj.IntEntry, expressio
 }
 
 // loadPrograms loads those of a node, with the maps that are there.
-func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map) (*programs, error) {
+func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map) (progs system.Pair, err error) {
 	spec, err := bpfobj.LoadInt()
 	if err != nil {
-		return nil, fault.NotLoaded.Errorf("read BPF object: %w", err)
+		return progs, fault.NotLoaded.Errorf("read BPF object: %w", err)
 	}
 	list, expressions := d.watchlist(n)
 	o := &d.Options
@@ -108,20 +99,20 @@ func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map)
 	}
 	used := make(map[string]bool)
 	if err := errors.Join(loader.SetConstants(spec, consts, used), loader.CheckUsed(consts, used)); err != nil {
-		return nil, err
+		return progs, err
 	}
 	size := 0
 	for _, e := range expressions {
 		size += len(e)
 	}
 	if err := loader.SetWatch(spec, expressions...); err != nil {
-		return nil, err
+		return progs, err
 	}
 	spec.Maps[bpfobj.IntMapPorts].MaxEntries = n.Mask + 1
 	c, err := loader.Load(spec, maps)
 	if err != nil {
-		return nil, loader.WatchError(size, loader.Error("load programs of node "+n.Name, err))
+		return progs, loader.WatchError(size, loader.Error("load programs of node "+n.Name, err))
 	}
 	defer c.Close() // what is detached from it below stays
-	return &programs{in: c.DetachProgram(bpfobj.IntProgRadarIntIngress), out: c.DetachProgram(bpfobj.IntProgRadarIntEgress)}, nil
+	return system.Pair{hook.Ingress: c.DetachProgram(bpfobj.IntProgRadarIntIngress), hook.Egress: c.DetachProgram(bpfobj.IntProgRadarIntEgress)}, nil
 }

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 
 // Watcher brings what programs know of interfaces up to date, of one domain. It is for one goroutine.
@@ -106,14 +104,9 @@ func (w *Watcher) write(d *Domain, n *Node, list []Interface, most int) (other b
 		t = nil
 	}
 	if t == nil {
-		m, err := openMap(nodePin(d.Name, bpfobj.IntMapPorts, n.Index))
-		if err != nil || m == nil {
-			return m == nil, err
-		}
-		t, err = openTable(m)
-		m.Close()
-		if err != nil {
-			return false, err
+		t, err = pinnedTable(d.Name, n.Index)
+		if err != nil || t == nil {
+			return t == nil && err == nil, err
 		}
 		w.tables[n.Index] = t
 	}

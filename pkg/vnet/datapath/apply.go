@@ -15,7 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -55,7 +55,7 @@ type applier struct {
 
 // run does everything but the lease. When it fails, undo has what was done.
 func (a *applier) run(ctx context.Context) error {
-	defer hook.Expedite(len(port.Sides) * (len(a.c.AddedPorts) + len(a.c.RemovedPorts)))()
+	defer hook.Expedite(len(system.Directions) * (len(a.c.AddedPorts) + len(a.c.RemovedPorts)))()
 	if err := a.lower(); err != nil {
 		return err
 	}
@@ -331,13 +331,6 @@ func (a *applier) attachHooks(was, p *domain.Port) error {
 	progs := a.h.maps[bpfobj.TcMapProgs]
 	if was != nil {
 		return port.Replace(a.c.Next, was, p, progs)
-	}
-	if a.c.Next.Options.Hook == program.HookClsact {
-		created, err := hook.EnsureClsact(p.Ifindex)
-		if err != nil {
-			return loader.QdiscError(err)
-		}
-		p.OwnQdisc = created
 	}
 	return port.Attach(a.c.Next, p, progs)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -66,37 +65,6 @@ func (p *plan) attachChangeHook(undo *undo) error {
 	}
 	p.change.Next.ChangeHook = changeHook
 	return nil
-}
-
-// mapChanges maps what the programs note.
-func (h *Handle) mapChanges() (err error) {
-	if h.shifts, err = mapArray[bpfobj.TcRdrShift](h.maps[bpfobj.TcMapShifts]); err != nil {
-		return err
-	}
-	h.guards, err = mapArray[bpfobj.TcRdrGuard](h.maps[bpfobj.TcMapGuards])
-	return err
-}
-
-// mapArray maps all elements of an array whose values have the size of T.
-func mapArray[T any](m *ebpf.Map) ([]T, error) {
-	page := unix.Getpagesize()
-	n := int(m.MaxEntries())
-	bytes := (n*int(m.ValueSize()) + page - 1) / page * page
-	mem, err := unix.Mmap(m.FD(), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map what has changed: %w", err)
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&mem[0])), n), nil
-}
-
-// unmapArray takes a mapping of mapArray away.
-func unmapArray[T any](elems []T) error {
-	if elems == nil {
-		return nil
-	}
-	page := unix.Getpagesize()
-	bytes := (len(elems)*int(unsafe.Sizeof(elems[0])) + page - 1) / page * page
-	return unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(&elems[0])), bytes))
 }
 
 // looksNow says that the topology is looked at from now on: what has changed before will be

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -69,10 +69,10 @@ func tcOthers(d *domain.Domain) (list []string) {
 				if p.Node != n.ID || p.Removed || p.Role != domain.Internal || p.Place != "" {
 					continue
 				}
-				for _, side := range port.Sides {
-					for _, o := range hook.Others(p.Ifindex, side.Direction, isRadars) {
-						if side.Direction == hook.Egress || o.Before {
-							list = append(list, fmt.Sprintf("%s %v: %s", merge.PortName(d, p), side.Direction, o.Name))
+				for _, side := range system.Directions {
+					for _, o := range hook.Others(p.Ifindex, side, isRadars) {
+						if side == hook.Egress || o.Before {
+							list = append(list, fmt.Sprintf("%s %v: %s", merge.PortName(d, p), side, o.Name))
 						}
 					}
 				}
@@ -82,9 +82,9 @@ func tcOthers(d *domain.Domain) (list []string) {
 				if m.Node != n.ID || m.Removed {
 					continue
 				}
-				for _, side := range port.Sides {
-					for _, o := range hook.Others(m.Ifindex, side.Direction, isRadars) {
-						list = append(list, fmt.Sprintf("%s/%s %v: %s", n.Name, m.Name, side.Direction, o.Name))
+				for _, side := range system.Directions {
+					for _, o := range hook.Others(m.Ifindex, side, isRadars) {
+						list = append(list, fmt.Sprintf("%s/%s %v: %s", n.Name, m.Name, side, o.Name))
 					}
 				}
 			}

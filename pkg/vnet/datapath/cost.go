@@ -18,7 +18,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
+	"github.com/vnetradar/radar/pkg/hook"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // HookCost is how long the programs of one kind of hook took, of all ports of a domain.
@@ -117,21 +118,21 @@ func addCost(costs map[string]*HookCost, id ebpf.ProgramID, ours map[ebpf.MapID]
 	if stats.RunCount == 0 {
 		return nil // or it was only jumped to: its time is its caller's
 	}
-	hook := hookName(info.Name)
-	if costs[hook] == nil {
-		costs[hook] = &HookCost{Hook: hook}
+	at := hookName(info.Name)
+	if costs[at] == nil {
+		costs[at] = &HookCost{Hook: at}
 	}
-	costs[hook].Runs += stats.RunCount
-	costs[hook].Time += stats.Runtime
+	costs[at].Runs += stats.RunCount
+	costs[at].Time += stats.Runtime
 	return nil
 }
 
 // hookName is what a program of the kernel's name hangs on.
 func hookName(program string) string {
 	switch program {
-	case port.Sides[0].Stub:
+	case system.Backpack.Program(hook.Ingress):
 		return "ingress"
-	case port.Sides[1].Stub:
+	case system.Backpack.Program(hook.Egress):
 		return "egress"
 	}
 	return strings.TrimPrefix(program, "radar_")

@@ -191,7 +191,7 @@ func detachAll(ctx context.Context, d *domain.Domain, req DetachRequest) (*Detac
 	} else {
 		stopUndescribed(req.Domain)
 	}
-	defer hook.Expedite(len(port.Sides) * r.Ports)()
+	defer hook.Expedite(len(system.Directions) * r.Ports)()
 	ids := domain.Kind.Maps(req.Domain)
 	errs := []error{removeFilters(req.Domain, d), domain.Kind.RemovePins(req.Domain)}
 	if err := errors.Join(errs...); err != nil {
@@ -288,8 +288,9 @@ func removeFilters(name string, d *domain.Domain) error {
 			}
 		}
 	}
-	egress := port.Sides[1]
-	each(func(p *domain.Port) error { return egress.Failed(egress.At(d, p).Detach()) })
+	each(func(p *domain.Port) error {
+		return system.Backpack.Failed(hook.Egress, port.At(d, p).At(hook.Egress).Detach())
+	})
 	each(func(p *domain.Port) error { return port.Detach(d, p) })
 	return errors.Join(errs...)
 }

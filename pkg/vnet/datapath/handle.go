@@ -30,11 +30,10 @@ type Handle struct {
 	maps map[string]*ebpf.Map
 	// lossHook has statistics; nil: there is none. It is kept, as they count to the end.
 	lossHook *ebpf.Program
-	control  []byte // mapped for writing
-	// What programs note of nodes that change, mapped for writing, see change.go: by port,
-	// by node.
-	shifts []bpfobj.TcRdrShift
-	guards []bpfobj.TcRdrGuard
+	control  system.Memory[bpfobj.TcRdrControl]
+	// What programs note of nodes that change, see change.go: by port, by node.
+	shifts system.Memory[bpfobj.TcRdrShift]
+	guards system.Memory[bpfobj.TcRdrGuard]
 	// looked is when the topology was last looked at that the domain is in line with, or
 	// being brought in line; 0: not by this handle, so that whatever is noted holds.
 	looked uint64
@@ -110,11 +109,13 @@ func openHandle(d *domain.Domain) (_ *Handle, err error) {
 	if h.lossHook, err = openLossHook(d.Name); err != nil {
 		return nil, err
 	}
-	h.control, err = unix.Mmap(h.maps[bpfobj.TcMapControl].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map control page: %w", err)
+	if h.control, err = system.MapMemory[bpfobj.TcRdrControl](h.maps[bpfobj.TcMapControl]); err != nil {
+		return nil, err
 	}
-	if err := h.mapChanges(); err != nil {
+	if h.shifts, err = system.MapMemory[bpfobj.TcRdrShift](h.maps[bpfobj.TcMapShifts]); err != nil {
+		return nil, err
+	}
+	if h.guards, err = system.MapMemory[bpfobj.TcRdrGuard](h.maps[bpfobj.TcMapGuards]); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -136,13 +137,10 @@ func (h *Handle) checkSizes() error {
 
 // Close releases the handle.
 func (h *Handle) Close() error {
-	var errs []error
-	for _, mem := range [][]byte{h.control, h.ring} {
-		if mem != nil {
-			errs = append(errs, unix.Munmap(mem))
-		}
+	errs := []error{h.control.Close(), h.shifts.Close(), h.guards.Close()}
+	if h.ring != nil {
+		errs = append(errs, unix.Munmap(h.ring))
 	}
-	errs = append(errs, unmapArray(h.shifts), unmapArray(h.guards))
 	h.control, h.ring, h.shifts, h.guards = nil, nil, nil, nil
 	for _, l := range h.localIn {
 		l.close()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/loader"
@@ -86,7 +85,7 @@ func isWide6(a netip.Addr) bool {
 }
 
 func (h *Handle) ipv6Held() *uint64 {
-	return &(*bpfobj.TcRdrControl)(unsafe.Pointer(&h.control[0])).Ip6Held
+	return &h.control[0].Ip6Held
 }
 
 // IPv6Held reports whether IPv6 is not measured because its programs are not loaded yet. It costs nothing to

@@ -5,7 +5,6 @@ package datapath
 import (
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/system"
@@ -13,7 +12,7 @@ import (
 )
 
 func (h *Handle) controlPage() *bpfobj.TcRdrControl {
-	return (*bpfobj.TcRdrControl)(unsafe.Pointer(&h.control[0]))
+	return &h.control[0]
 }
 
 // Lease says up to when sources mark. Renew it every RenewEvery.

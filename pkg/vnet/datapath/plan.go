@@ -263,7 +263,7 @@ func stalePorts(d *domain.Domain) map[uint16]bool {
 		// may go on, or another one have its number: then no program is there.
 		_ = inNode(n, topo.NodeSpec.Find, func() error {
 			for _, p := range of[n.ID] {
-				stale[p.ID] = !port.Attached(d, p)
+				stale[p.ID] = !port.At(d, p).Stands()
 			}
 			return nil
 		})

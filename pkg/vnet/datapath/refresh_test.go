@@ -155,7 +155,7 @@ func wantAttached(t *testing.T, l *lab, d *domain.Domain, node, name string) {
 	t.Helper()
 	p := l.port(d, node, name)
 	ok := false
-	if err := l.specs(node)[0].Do(func() error { ok = port.Attached(d, p); return nil }); err != nil || !ok {
+	if err := l.specs(node)[0].Do(func() error { ok = port.At(d, p).Stands(); return nil }); err != nil || !ok {
 		t.Errorf("%s/%s is attached: %v, %v", node, name, ok, err)
 	}
 }

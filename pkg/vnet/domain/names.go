@@ -13,7 +13,7 @@ import (
 )
 
 // Kind is what measurement domains are among attached systems.
-var Kind = system.Kind{Name: "vnet", Title: "domain", Operands: "NODE...", Version: Version, Layer: system.Backpack, Former: former}
+var Kind = system.Kind{Name: "vnet", Title: "domain", Operands: "NODE...", Version: Version, Layer: system.Backpack, Prefix: "rdr_", Former: former}
 
 // apart is the first version whose domains have a directory for their kind: those of before lie beside the kinds, and their
 // pins beside versions.

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/tables"
@@ -73,7 +74,7 @@ func (s *spot) attach(d *domain.Domain, self host.Process, progs *ebpf.Map) (io.
 	}
 	at := hook.TCX{Ifindex: s.port.Ifindex, Direction: s.direction}
 	if !s.before {
-		at.Behind = []string{port.Sides[s.direction].Stub}
+		at.Behind = []string{system.Backpack.Program(s.direction)}
 	}
 	l, err := hook.Attach(stub, at)
 	return l, loader.LinkError(stubNames[s.direction], err)
@@ -82,9 +83,8 @@ func (s *spot) attach(d *domain.Domain, self host.Process, progs *ebpf.Map) (io.
 // addFilter adds a filter behind the domain's, and removes those that captures have left which were killed.
 func (s *spot) addFilter(d *domain.Domain, self host.Process, stub *ebpf.Program) (io.Closer, error) {
 	f := hook.Filter{Ifindex: s.port.Ifindex, Direction: s.direction, Name: port.PayloadFilterName(d.Name, self)}
-	side := port.Sides[s.direction]
 	if err := f.RemoveOthers(func(name string) bool { return port.IsStalePayloadFilter(d.Name, name) }); err != nil {
-		return nil, side.Failed(err)
+		return nil, system.Backpack.Failed(s.direction, err)
 	}
 	var err error
 	for f.Priority = firstPriority; f.Priority <= lastPriority; f.Priority++ {
@@ -93,7 +93,7 @@ func (s *spot) addFilter(d *domain.Domain, self host.Process, stub *ebpf.Program
 		}
 	}
 	if err != nil {
-		return nil, side.Failed(err)
+		return nil, system.Backpack.Failed(s.direction, err)
 	}
 	spec := topo.SpecOf(*s.node)
 	return closer(func() error {

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -126,8 +125,8 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if a.control, err = node.OpenControl(name); err != nil {
 		return nil, err
 	}
-	if a.ring, err = ebpf.LoadPinnedMap(filepath.Join(node.PinDir(name), bpfobj.IntMapReports), nil); err != nil {
-		return nil, loader.Error("open map "+bpfobj.IntMapReports, err)
+	if a.ring, err = node.Kind.OpenMap(name, bpfobj.IntMapReports); err != nil {
+		return nil, err
 	}
 	if a.reader, err = ringbuf.NewReader(a.ring); err != nil {
 		return nil, loader.Error("read map "+bpfobj.IntMapReports, err)

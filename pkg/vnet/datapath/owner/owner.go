@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
@@ -102,8 +103,8 @@ func present(d *domain.Domain, n *domain.Node, s topo.NodeSpec) bool {
 			if p.Removed || p.Node != n.ID {
 				continue
 			}
-			for _, dir := range port.Sides {
-				found = found || dir.At(d, p).Stands()
+			for _, dir := range system.Directions {
+				found = found || port.At(d, p).At(dir).Stands()
 			}
 		}
 		return nil

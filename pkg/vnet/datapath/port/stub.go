@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -19,28 +20,34 @@ const skbCB = 48
 // tcNext is TC_ACT_UNSPEC and TCX_NEXT: go on with the next program.
 const tcNext = -1
 
-// Side is one of a port's two hooks.
-type Side struct {
-	hook.Direction
-	Stub string // the stub's name in the kernel
-	prog bpfobj.TcRdrProg
+// targets are the shared programs that stubs jump to.
+var targets = [2]bpfobj.TcRdrProg{hook.Ingress: bpfobj.TcRdrProgRDR_PROG_INGRESS, hook.Egress: bpfobj.TcRdrProgRDR_PROG_EGRESS}
+
+// newStubs loads the programs that are attached to the hooks of one port.
+func newStubs(port *domain.Port, progs *ebpf.Map) (stubs system.Pair, err error) {
+	for _, d := range system.Directions {
+		if stubs[d], err = newStub(d, port, progs); err != nil {
+			stubs.Close()
+			return system.Pair{}, loader.Error("load "+system.Backpack.Program(d), err)
+		}
+	}
+	return stubs, nil
 }
 
-// newStub loads the program that is attached to one hook of one port: it puts
-// the port's number where the shared program looks for it and jumps there. While
+// newStub loads one that puts the port's number where the shared program looks for it and jumps there. While
 // the shared program is missing packets pass untouched.
 //
 // It must load on 5.10, which takes no immediate store to the context.
-func newStub(d Side, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, error) {
-	prog := int32(d.prog)
-	if d.prog == Sides[0].prog && IsUnreadable(port) {
+func newStub(d hook.Direction, port *domain.Port, progs *ebpf.Map) (*ebpf.Program, error) {
+	prog := int32(targets[d])
+	if d == hook.Ingress && IsUnreadable(port) {
 		prog = -1 // there is none: all passes untouched
 	}
 	if err := loader.RaiseMemlock(); err != nil {
 		return nil, err
 	}
 	return ebpf.NewProgramWithOptions(&ebpf.ProgramSpec{
-		Name: d.Stub, Type: ebpf.SchedCLS, License: loader.License,
+		Name: system.Backpack.Program(d), Type: ebpf.SchedCLS, License: loader.License,
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R4, int32(port.ID)),
 			asm.StoreMem(asm.R1, skbCB, asm.R4, asm.Word),

@@ -11,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -23,14 +24,14 @@ func TestStub(t *testing.T) {
 	}
 	defer progs.Close()
 	packet := make([]byte, 64)
-	for i, d := range Sides {
+	for i, d := range system.Directions {
 		stub, err := newStub(d, &domain.Port{ID: 4242}, progs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stub.Close()
 		if ret, _, err := stub.Test(packet); err != nil || int32(ret) != tcNext {
-			t.Errorf("%s without a program: %d, %v", d.Stub, int32(ret), err)
+			t.Errorf("%s without a program: %d, %v", d, int32(ret), err)
 		}
 		target, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Type: ebpf.SchedCLS, License: loader.License,
@@ -44,11 +45,11 @@ func TestStub(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer target.Close()
-		if err := progs.Put(uint32(d.prog), target); err != nil {
+		if err := progs.Put(uint32(targets[d]), target); err != nil {
 			t.Fatal(err)
 		}
 		if ret, _, err := stub.Test(packet); err != nil || ret != 4242+uint32(i) {
-			t.Errorf("%s jumps to %d, %v", d.Stub, ret, err)
+			t.Errorf("%s jumps to %d, %v", d, ret, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package program
 
 import (
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,13 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-const (
-	constIP6  = "cfg_ip6"
-	mapPrefix = "rdr_" // of our maps in the kernel
-)
-
-// maxKernelName is how long the kernel's names of maps and programs can be.
-const maxKernelName = 15
+const constIP6 = "cfg_ip6"
 
 // DropHook is where the program that sees dropped packets stands.
 const DropHook = "tp_btf/kfree_skb"
@@ -162,7 +155,7 @@ func boolByte(b bool) uint8 {
 func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 	for name, m := range spec.Maps {
 		if !strings.HasPrefix(name, ".") { // .rodata is looked up by its name
-			m.Name = kernelName(mapPrefix + name)
+			m.Name = domain.Kind.KernelName(name)
 		}
 		if name == bpfobj.TcMapKeys {
 			m.MaxEntries = o.Keys
@@ -174,8 +167,6 @@ func sizeMaps(spec *ebpf.CollectionSpec, o Options, l *Layout) error {
 	}
 	return nil
 }
-
-func kernelName(name string) string { return name[:min(len(name), maxKernelName)] }
 
 // Load loads maps and programs and fills the program array. On failure nothing
 // stays.
@@ -249,7 +240,7 @@ func (l *Loaded) init(b *Blueprint) error {
 // PinMaps pins all maps under their names in the domain's directory of pins, which must be there.
 func (l *Loaded) PinMaps(domainName string) error {
 	for name, m := range l.Maps {
-		if err := m.Pin(filepath.Join(domain.PinDir(domainName), name)); err != nil {
+		if err := m.Pin(domain.Kind.Pin(domainName, name)); err != nil {
 			return loader.Error("pin map "+name, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 func newTestBlueprint(t *testing.T, o Options) *Blueprint {
@@ -128,7 +129,7 @@ func TestMapSizes(t *testing.T) {
 			if strings.HasPrefix(name, ".") {
 				continue // the library's own
 			}
-			if !strings.HasPrefix(m.Name, mapPrefix) || len(m.Name) > maxKernelName {
+			if m.Name != domain.Kind.KernelName(name) {
 				t.Errorf("map %s is called %q in the kernel", name, m.Name)
 			}
 		}
