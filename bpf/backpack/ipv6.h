@@ -1,32 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * IPv6: reading and rewriting its header. The low 16 bits of the flow label are used like
- * IPv4's ID, hop limit and traffic class like TTL and TOS.
- */
+/* Reading IPv6's header and its extension headers. */
 #ifndef BACKPACK_IPV6_H
 #define BACKPACK_IPV6_H
 
 #include "hash.h"
+#include "header.h"
 #include "lib/ipv6.h"
 #include "packet.h"
-
-static __always_inline union rdr_bits bits6(const struct ip6_start *ip)
-{
-	union rdr_bits b;
-
-	b.id = ip->label;
-	b.ttl = ip->hop_limit;
-	b.tos = ip->version_class << 4 | ip->class_label >> 4;
-	return b;
-}
-
-static __always_inline void set_bits6(struct ip6_start *ip, union rdr_bits b)
-{
-	ip->version_class = (ip->version_class & 0xf0) | b.tos >> 4;
-	ip->class_label = (ip->class_label & 0x0f) | b.tos << 4;
-	ip->label = b.id;
-	ip->hop_limit = b.ttl;
-}
 
 static __always_inline void read_fragment(const struct ip6_extension *h, struct packet *p)
 {
@@ -103,50 +83,6 @@ static __always_inline enum parse_result parse_ipv6(struct __sk_buff *skb, struc
 	p->group |= (ip->daddr[0] & 0xff) == 0xff; /* ff00::/8 */
 	p->n = 1;
 	return parse_extensions(skb, p, p->l3 + len);
-}
-
-/* The sum, in 16 bits, of the 16-bit words that have the bits. The hop limit shares its
- * word with the next header's type, which does not change. */
-static __always_inline __u32 sum6(const struct ip6_start *ip)
-{
-	__u32 sum = ip->version_class | ip->class_label << 8;
-
-	sum += ip->label;
-	sum += ip->hop_limit << 8;
-	return sum_fold(sum);
-}
-
-/*
- * Puts bits into the header. It has no checksum of its own, so the device's sum over the
- * packet (CHECKSUM_COMPLETE) is corrected by the difference (RFC 1624).
- */
-static __always_inline bool write_bits6(struct __sk_buff *skb, __u32 l3, union rdr_bits new)
-{
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct ip6_start *ip = data + bounded(l3);
-	__u32 sum;
-
-	if ((void *)(ip + 1) > end)
-		return false;
-	sum = sum6(ip) ^ 0xffff;
-	set_bits6(ip, new);
-	sum += sum6(ip);
-	bpf_csum_update(skb, sum);
-	return true;
-}
-
-/* Puts bits that carry an index into p's header. */
-static __always_inline bool stamp_guid(struct __sk_buff *skb, const struct packet *p,
-				       union rdr_bits new)
-{
-	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, 0);
-}
-
-/* Puts true bits into p's header; minus_zero: how the true checksum spells zero. */
-static __always_inline bool restore_header(struct __sk_buff *skb, const struct packet *p,
-					   union rdr_bits new, __u32 minus_zero)
-{
-	return p->v6 ? write_bits6(skb, p->l3, new) : write_bits4(skb, p->l3, new, minus_zero);
 }
 
 #endif

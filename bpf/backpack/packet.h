@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the programs know of one packet, and how TC reads and rewrites it. */
+/* What the programs know of one packet, and how TC reads it. header.h rewrites it. */
 #ifndef BACKPACK_PACKET_H
 #define BACKPACK_PACKET_H
 
 #include "config.h"
-#include "lib/checksum.h"
 #include "lib/vlan.h"
 
 #include <linux/if_packet.h>
@@ -259,41 +258,6 @@ static __always_inline enum parse_result parse_ipv4(struct __sk_buff *skb, struc
 	p->gso_size = skb->gso_size;
 	p->n = 1;
 	return PARSE_IPV4;
-}
-
-/*
- * Puts bits into an IP header and corrects its checksum. The sum over the header stays what it
- * was, so CHECKSUM_COMPLETE holds too.
- *
- * minus_zero: how a checksum of zero is spelled. Senders write 0. Linux writes 0xffff where a
- * queue sets CE (IP_ECN_set_ce()) or nftables changes a field (CSUM_MANGLED_0).
- */
-static __always_inline void set_bits4(struct iphdr *ip, union rdr_bits new, __u32 minus_zero)
-{
-	__u32 sum = (__u16)~ip->check;
-
-	sum += sum_change(ip->id, new.id);
-	/* TTL and TOS share their 16-bit words with unchanged bytes. */
-	sum += sum_change(ip->ttl, new.ttl);
-	sum += sum_change(ip->tos << 8, new.tos << 8);
-	ip->check = sum_to_check(sum, minus_zero);
-	ip->id = new.id;
-	ip->ttl = new.ttl;
-	ip->tos = new.tos;
-}
-
-/* The same in the packet. Direct writes: the program's prologue has made a cloned header
- * our own. */
-static __always_inline bool write_bits4(struct __sk_buff *skb, __u32 l3, union rdr_bits new,
-					__u32 minus_zero)
-{
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct iphdr *ip = data + bounded(l3);
-
-	if ((void *)(ip + 1) > end)
-		return false;
-	set_bits4(ip, new, minus_zero);
-	return true;
 }
 
 #endif
