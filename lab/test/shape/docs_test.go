@@ -43,6 +43,51 @@ func TestPathsInDocs(t *testing.T) {
 	}
 }
 
+// TestDoors: what a row of docs/contributing.md names is where the row says. A path comes first; a bare file name is
+// a file beside the path before it, a function is in one of the row's files.
+func TestDoors(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/contributing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Where things are")
+	table, _, _ = strings.Cut(table, "\n## ")
+	folder := regexp.MustCompile(`^(bpf|cmd|docs|experiments|lab|p4|pkg)/`)
+	rows := 0
+	for _, row := range strings.Split(table, "\n") {
+		rows++
+		var dir string
+		var source, functions []string
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row, -1) {
+			name := m[1]
+			switch {
+			case strings.HasSuffix(name, "()"):
+				functions = append(functions, name[strings.LastIndex(name, ".")+1:len(name)-1])
+				continue
+			case folder.MatchString(name):
+				dir = path.Dir(name)
+			case dir != "" && regexp.MustCompile(`^\w[\w.]*\.(c|h|go|js)$`).MatchString(name):
+				name = path.Join(dir, name)
+			default:
+				continue
+			}
+			if b, err := os.ReadFile(filepath.Join(root, name)); err == nil {
+				source = append(source, string(b))
+			} else if info, err := os.Stat(filepath.Join(root, name)); err != nil || !info.IsDir() {
+				t.Errorf("there is no %s: %s", name, row)
+			}
+		}
+		for _, f := range functions {
+			if len(source) > 0 && !strings.Contains(strings.Join(source, ""), f) {
+				t.Errorf("%s) is in no file of its row: %s", f, row)
+			}
+		}
+	}
+	if rows < 60 {
+		t.Errorf("only %d rows: are they found?", rows)
+	}
+}
+
 // mostLines are pages that a reader should take in at once.
 var mostLines = map[string]int{
 	"README.md":      100,
