@@ -6,8 +6,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-GOFLAGS_BUILD := -ldflags "-X github.com/vnetradar/radar/pkg/cli.version=$(VERSION)"
+# A build knows its tag or commit from git. VERSION=0.1.0 is for trees without (docs/releasing.md).
+VERSION ?=
+GOFLAGS_BUILD := $(if $(VERSION),-ldflags "-X github.com/vnetradar/radar/pkg/cli.version=$(VERSION)")
 # libpcap compiles filter expressions, DuckDB answers SQL; both need cgo. CGO_ENABLED=0, or -tags
 # nopcap and nosql, builds radar without them.
 CGO_ENABLED ?= 1

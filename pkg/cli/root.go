@@ -68,9 +68,10 @@ func newRootCmd(k *kit.Kit) *cobra.Command {
 	flags.BoolVarP(&k.Verbose, "verbose", "v", false, "say more in errors (the whole verifier log)")
 	_ = root.RegisterFlagCompletionFunc("domain", kit.CompleteDomains)
 	kit.CompleteWith(root, "output", string(kit.FormatTable), string(kit.FormatWide), string(kit.FormatJSON), string(kit.FormatCSV))
-	root.AddCommand(commands(k)...)
-	root.Version = version
-	root.SetVersionTemplate(buildVersion().text() + "\n")
+	v := buildVersion()
+	root.AddCommand(commands(k, v.Version)...)
+	root.Version = v.Version
+	root.SetVersionTemplate(v.text() + "\n")
 	root.InitDefaultCompletionCmd("completion")
 	root.SetHelpCommand(newHelpCmd())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return k.Prepare(cmd) }
@@ -79,7 +80,7 @@ func newRootCmd(k *kit.Kit) *cobra.Command {
 }
 
 // commands are those below the root.
-func commands(k *kit.Kit) []*cobra.Command {
+func commands(k *kit.Kit, version string) []*cobra.Command {
 	return []*cobra.Command{
 		check.NewCmd(k),
 		domain.NewAttachCmd(k),

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 
@@ -15,13 +16,34 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// version is set by the linker to the release; a plain build says "devel".
-var version = "devel"
+// release is the release that this tree is, or becomes: CHANGELOG.md has its heading.
+const release = "0.1.0"
+
+// version is set by the linker where a build is given one (make VERSION=0.1.0).
+var version = ""
+
+// releaseTag is the version of the module in a build of a tagged commit, and of "go install ...@v0.1.0". Commits without a tag
+// have pseudo-versions (v0.1.1-0.20261128120000-0123456789ab), changed trees end in +dirty.
+var releaseTag = regexp.MustCompile(`^v(\d+\.\d+\.\d+(?:-(?:alpha|beta|rc)\.?\d+)?)$`)
+
+// pseudoCommit finds the commit in a pseudo-version: all that "go install ...@main" knows of it.
+var pseudoCommit = regexp.MustCompile(`^v.*[-.]\d{14}-([0-9a-f]{12})$`)
+
+// versionOf is the version of a build: the linker's, else the tag, else the release to come, with -dev.
+func versionOf(linked, module string) string {
+	if linked != "" {
+		return linked
+	}
+	if m := releaseTag.FindStringSubmatch(module); m != nil {
+		return m[1]
+	}
+	return release + "-dev"
+}
 
 // versionInfo is the JSON form of "radar version".
 type versionInfo struct {
 	Version      string `json:"version"`
-	Commit       string `json:"commit,omitempty"`
+	Commit       string `json:"commit,omitempty"`   // whole, or its first 12 digits
 	Modified     bool   `json:"modified,omitempty"` // built from a changed tree
 	Go           string `json:"go"`
 	Platform     string `json:"platform"`
@@ -65,7 +87,7 @@ func (v versionInfo) text() string {
 
 func buildVersion() versionInfo {
 	v := versionInfo{
-		Version:      version,
+		Version:      versionOf(version, ""),
 		Go:           runtime.Version(),
 		Platform:     runtime.GOOS + "/" + runtime.GOARCH,
 		LayoutVer:    domain.Version,
@@ -75,6 +97,10 @@ func buildVersion() versionInfo {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
+	}
+	v.Version = versionOf(version, info.Main.Version)
+	if m := pseudoCommit.FindStringSubmatch(info.Main.Version); m != nil {
+		v.Commit = m[1]
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
