@@ -32,8 +32,8 @@ waited, and where and why it was lost. It attaches to the network namespaces of
 one host (containers, "ip netns", VMs' taps), needs no change to them, and adds
 no byte to any packet.
 
-Every flag can also be set by an environment variable: --guid-bits is
-RADAR_GUID_BITS. A flag on the command line wins. Lists are separated by commas.
+Every flag can also be set by an environment variable: --max-hops is
+RADAR_MAX_HOPS. A flag on the command line wins. Lists are separated by commas.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the kernel lacks a feature or
 the user a capability (see "radar check"), 4 the kernel refused the programs,

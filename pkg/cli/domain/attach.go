@@ -140,10 +140,10 @@ func (f *attachOptions) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.carryHeader, "carry-header", nil, "NODE[,NODE...]: nodes that keep it in the header whatever their rules (repeatable)")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "a packet not seen for so long has expired")
 	flags.DurationVar(&o.Lease, "lease", o.Lease, "marking stops this long after the agent's end; 0: never")
-	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for, two fewer of IPv6, one fewer for every two queues (tc qdisc) on the way, two fewer for a change of IPv4 addresses (NAT), three for one of IPv6; 0: as many as the longest path between two nodes has, at least 10. What does not fit is counted (event_full), and the record says truncated; how and where the packet ended always fits")
+	flags.IntVar(&o.MaxHops, "max-hops", o.MaxHops, "nodes on a path, both ends included, that a record has room for (docs/limits.md); 0: as many as the longest path between two nodes has, at least 10")
 	flags.Var(&f.keys, "keys", "packets in flight at once whose header must not change (DF clear, fragments, IPv6 by key)")
 	flags.StringVar(&o.Hook, "hook", o.Hook, "how programs are attached: auto, tcx or clsact")
-	flags.StringVar(&o.IPv6, "ipv6", o.IPv6, "IPv6 packets carry their number in hop limit and flow label (label), are found by key with no bit changed (key), or are not measured (off); auto is label unless a queue, RPS or routing hashes on the label, and loads the programs for IPv6 when a node has an address beyond link-local, or the first IPv6 packet comes")
+	flags.StringVar(&o.IPv6, "ipv6", o.IPv6, "how IPv6 packets carry their number: label (in hop limit and flow label), key (found by key, no bit changed), off (not measured), or auto (label unless a queue, RPS or routing hashes on the label; loaded when a node has IPv6)")
 	flags.StringVar(&o.Watch, "watch", "", "measure only packets that match this filter expression, in tcpdump's language (pcap-filter(7)); all others pass and are counted as not_measured_watch")
 	flags.StringSliceVar(&f.roles, "role", nil, "NODE/PORT=internal or NODE/PORT=edge: role of a port, instead of the one found (repeatable)")
 	flags.StringArrayVar(&f.vms, "vm", nil, "NAME=NODE/PORT,...[,ADDRESS,...]: a virtual machine behind ports of nodes, with the addresses that it owns (repeatable)")
@@ -152,7 +152,9 @@ func (f *attachOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.record, "record", "", "keep all packets in a directory, by a process in the background that ends with the domain (radar record)")
 	flags.StringArrayVar(&f.on, "on", nil, "with --record, keep packets only around moments at which this CONDITION is met (repeatable; radar record)")
 	flags.StringVar(&f.readyFile, "ready-file", "", "create this file when everything is attached")
-	_ = flags.MarkHidden("ready-file")
+	for _, name := range []string{"ready-file", "hook", "guid-bits"} { // for tests, and to compare with other layouts and hooks (docs/kernels.md)
+		_ = flags.MarkHidden(name)
+	}
 }
 
 // attach is the command: plan only, or attach and then be the agent, start one,

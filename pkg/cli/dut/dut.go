@@ -118,6 +118,7 @@ func NewCmd(k *kit.Kit) *cobra.Command {
 	f.registerRFC2544(cmd)
 	hooks := kit.NewChoice(loader.HookAuto, "hook", loader.HookAuto, hook.ByTCX, hook.ByClsact)
 	hooks.Add(cmd, "hook", "how programs are attached")
+	_ = cmd.Flags().MarkHidden("hook") // for tests (docs/kernels.md)
 	loopback := kit.NewChoice(dut.LoopbackFirst, "when", dut.Loopbacks()...)
 	loopback.Add(cmd, "loopback", "when the loop-back is run")
 	cmd.PreRun = func(*cobra.Command, []string) { f.sweep.Hook, f.sweep.Loopback = hooks.Value, loopback.Value }

@@ -130,6 +130,7 @@ func (f *attachOptions) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.lease, "lease", d.Lease, "sources stop this long after the agent's end; 0: never")
 	flags.StringVar(&f.via, "via", "", "NODE that reports are sent from (default: the namespace of this command)")
 	flags.StringVar(&f.hook, "hook", loader.HookAuto, "how programs are attached: auto, tcx or clsact")
+	_ = flags.MarkHidden("hook") // for tests (docs/kernels.md)
 	flags.BoolVar(&f.elsewhere, "sink-elsewhere", false, "INT nodes that are not of this domain take INT off")
 	kit.CompleteWith(cmd, "role", roles...)
 	kit.CompleteWith(cmd, "mode", node.Modes[:4]...)
