@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/sink/bounded"
 )
 
 // Port is a port of the domain: its number there, its node's, and both names.
@@ -44,7 +43,7 @@ func (n *numbers) set(ports []Port) {
 		if p.Number == 0 { // stands for none
 			continue
 		}
-		p.Node, p.Name = cut(p.Node), cut(p.Name)
+		p.Node, p.Name = cutName(p.Node), cutName(p.Name)
 		n.ports[place{p.Node, p.Name}] = p.Number
 		n.nodes[p.Node] = p.NodeNumber
 		n.of[p.Number] = p
@@ -56,7 +55,7 @@ func (n *numbers) port(h *record.Hop, name string) uint32 {
 	if name == "" {
 		return 0
 	}
-	at := place{cut(h.Node), cut(name)}
+	at := place{cutName(h.Node), cutName(name)}
 	if number, ok := n.ports[at]; ok {
 		return number
 	}
@@ -73,7 +72,7 @@ func (n *numbers) port(h *record.Hop, name string) uint32 {
 
 // node is the number of a hop's node: the one that the record has, else one of our own.
 func (n *numbers) node(h *record.Hop) uint32 {
-	name := cut(h.Node)
+	name := cutName(h.Node)
 	if number, ok := n.nodes[name]; ok {
 		return number
 	}
@@ -92,5 +91,8 @@ func (n *numbers) node(h *record.Hop) uint32 {
 // mostName bounds a name in a message.
 const mostName = 120
 
-// cut makes a name fit.
-func cut(name string) string { return bounded.Text(name, mostName) }
+// cutName makes a name fit. Names in recordings of others can be any bytes, of any length: those that are no UTF-8
+// become question marks.
+func cutName(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), mostName)], "?")
+}

@@ -82,7 +82,7 @@ func (w *writer) begin() {
 		}
 	}
 	b := be.AppendUint32(nil, w.o.Domain)
-	b = appendText(b, cut(w.o.Name))
+	b = appendText(b, cutName(w.o.Name))
 	b = be.AppendUint16(b, seconds(w.o.Active))
 	b = be.AppendUint16(b, seconds(w.o.Idle))
 	w.data(domainTemplate, b)

@@ -12,7 +12,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/sink/bounded"
 )
 
 // Bounds of texts, bytes, and of what INT said of a hop.
@@ -24,8 +23,14 @@ const (
 
 type attribute = commonpb.KeyValue
 
+// cutText is the beginning of s, at most so many bytes. Names in recordings of others can be any bytes, of any length:
+// those that are no UTF-8, which OTLP does not take, become question marks.
+func cutText(s string, most int) string {
+	return strings.ToValidUTF8(s[:min(len(s), most)], "?")
+}
+
 func text(name, value string) *attribute {
-	return &attribute{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: bounded.Text(value, mostPath)}}}
+	return &attribute{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: cutText(value, mostPath)}}}
 }
 
 func number(name string, value int64) *attribute {
@@ -141,7 +146,7 @@ func pathOf(r *record.Record) string {
 		if i > 0 {
 			b.WriteString(" > ")
 		}
-		b.WriteString(bounded.Text(r.Hops[i].Node, mostName))
+		b.WriteString(cutText(r.Hops[i].Node, mostName))
 		if b.Len() > mostPath {
 			break
 		}
@@ -179,7 +184,7 @@ func (t *trace) hopAttributes(i int) []*attribute {
 	}
 	slices.Sort(names)
 	for _, name := range names[:min(len(names), mostINT)] {
-		list = append(list, number("radar.int."+bounded.Text(name, mostName), int64(h.INT[name])))
+		list = append(list, number("radar.int."+cutText(name, mostName), int64(h.INT[name])))
 	}
 	return list
 }
@@ -204,7 +209,7 @@ func failed(l *record.Loss) *tracepb.Status {
 		}
 		message += ")"
 	}
-	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: bounded.Text(message, mostPath)}
+	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: cutText(message, mostPath)}
 }
 
 // event is a loss as an event.

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/sink/bounded"
 )
 
 // Bounds of a request. A packet is in one as a whole. Collectors take 4 MiB at least, as gRPC does by default.
@@ -138,7 +137,7 @@ func (c *Counts) failed(why string) {
 	if c.Errors == nil {
 		c.Errors = make(map[string]uint64)
 	}
-	why = bounded.Text(why, mostName)
+	why = cutText(why, mostName)
 	if _, known := c.Errors[why]; !known && len(c.Errors) >= mostErrors {
 		why = "others"
 	}

@@ -12,7 +12,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/sink/bounded"
 )
 
 // mostHops bounds the spans of a packet: of a longer way the first hops and the last one are spans.
@@ -69,7 +68,7 @@ func (m *Maker) resource(r *record.Record, node string, id int) Resource {
 	if node == "" {
 		node = "radar"
 	}
-	return Resource{Node: bounded.Text(node, mostName), NodeID: id, Host: bounded.Text(r.Host, mostName), Domain: m.Domain}
+	return Resource{Node: cutText(node, mostName), NodeID: id, Host: cutText(r.Host, mostName), Domain: m.Domain}
 }
 
 // trace is a packet of which spans are made.
@@ -133,7 +132,7 @@ func at(base, since int64) uint64 {
 func (t *trace) root(end uint64) *tracepb.Span {
 	r := t.r
 	s := &tracepb.Span{
-		TraceId: t.id(), SpanId: t.spanID(ofPacket, 0), Name: bounded.Text(r.Proto, mostName) + " packet", Kind: tracepb.Span_SPAN_KIND_PRODUCER,
+		TraceId: t.id(), SpanId: t.spanID(ofPacket, 0), Name: cutText(r.Proto, mostName) + " packet", Kind: tracepb.Span_SPAN_KIND_PRODUCER,
 		StartTimeUnixNano: at(r.TNs, 0), EndTimeUnixNano: max(at(r.TNs, 0)+instant, end),
 	}
 	s.Attributes = t.packet()
@@ -214,7 +213,7 @@ func (t *trace) queue(i int, hop *tracepb.Span) *tracepb.Span {
 	}
 	start := at(t.r.TNs, *h.AtNs)
 	return &tracepb.Span{
-		TraceId: t.id(), SpanId: t.spanID(ofQueue, i), ParentSpanId: hop.SpanId, Name: "queue " + bounded.Text(h.Port, mostName), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
+		TraceId: t.id(), SpanId: t.spanID(ofQueue, i), ParentSpanId: hop.SpanId, Name: "queue " + cutText(h.Port, mostName), Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: start, EndTimeUnixNano: max(start+instant, at(int64(start), *h.QueueNs)),
 		Attributes: append(nanos(nil, "radar.queue_ns", h.QueueNs), text("radar.port.out", h.Port)),
 	}
@@ -222,7 +221,7 @@ func (t *trace) queue(i int, hop *tracepb.Span) *tracepb.Span {
 
 // hopName is what a node did, and at which ports.
 func hopName(h *record.Hop) string {
-	in, out := bounded.Text(h.InPort, mostName), bounded.Text(h.Port, mostName)
+	in, out := cutText(h.InPort, mostName), cutText(h.Port, mostName)
 	switch {
 	case in == "" && out == "":
 		return "handle"

@@ -28,12 +28,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
-
-	"github.com/vnetradar/radar/pkg/sink/bounded"
 )
 
 func scopeOf(version string) *commonpb.InstrumentationScope {
-	return &commonpb.InstrumentationScope{Name: scopeName, Version: bounded.Text(version, mostName)}
+	return &commonpb.InstrumentationScope{Name: scopeName, Version: cutText(version, mostName)}
 }
 
 // Settings say how a collector is reached.
@@ -201,7 +199,7 @@ func (h *overHTTP) Export(ctx context.Context, data *tracepb.TracesData) Answer 
 func refused(response *http.Response, reply []byte, readErr error) (a Answer) {
 	a.Err = errors.New(response.Status)
 	if why, ok := bytesField(reply, 2); ok && readErr == nil && response.Header.Get("Content-Type") == "application/x-protobuf" {
-		a.Err = fmt.Errorf("%s: %s", response.Status, bounded.Text(string(why), mostName))
+		a.Err = fmt.Errorf("%s: %s", response.Status, cutText(string(why), mostName))
 	}
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
