@@ -158,7 +158,7 @@ func (t *Table) Flush(w io.Writer) error {
 		b = t.appendTitle(b)
 	}
 	for i := range t.rows.list {
-		b = t.appendRow(b, t.rows.list[i].told, t.rows.textOf(i), t.rows.cellsOf(i))
+		b = t.appendRow(b, t.rows.list[i].cached, t.rows.textOf(i), t.rows.cellsOf(i))
 		if len(b) < writeSize {
 			continue
 		}
@@ -195,9 +195,9 @@ func (t *Table) appendTitle(b []byte) []byte {
 
 // widen makes columns as wide as the rows need them.
 func (t *Table) widen() {
-	var last *told
+	var last *cachedLine
 	for i := range t.rows.list {
-		l, cells := t.rows.list[i].told, t.rows.cellsOf(i)
+		l, cells := t.rows.list[i].cached, t.rows.cellsOf(i)
 		if l == nil {
 			for c, cell := range cells {
 				t.widths[c] = max(t.widths[c], int(cell.runes))
@@ -215,10 +215,10 @@ func (t *Table) widen() {
 }
 
 // appendRow appends the line of a row: its text, in which its cells are one behind the other.
-func (t *Table) appendRow(b []byte, l *told, text []byte, cells []cell) []byte {
+func (t *Table) appendRow(b []byte, l *cachedLine, text []byte, cells []cell) []byte {
 	begin := len(b)
 	if l != nil {
-		b = t.appendTold(b, l, text, cells)
+		b = t.appendCached(b, l, text, cells)
 	} else {
 		for i := range t.columns {
 			var c cell

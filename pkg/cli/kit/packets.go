@@ -26,8 +26,8 @@ type PacketPrinter struct {
 	Long   bool // CSV: a row for each hop
 	Shown  *words.Names
 
-	told   [toldPlaces]*told // see AddPacket
-	toldBy *words.Names
+	cache     [cachePlaces]*cachedLine // see AddPacket
+	cachedFor *words.Names
 }
 
 // NewPacketPrinter returns a printer whose times are of that location.

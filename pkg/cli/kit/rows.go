@@ -28,8 +28,8 @@ type row struct {
 	when        int64 // by which rows are sorted
 	text, cells int
 	bytes       uint32
-	n           uint32 // of its cells
-	told        *told  // nil: these are all of its cells; else those of its own
+	n           uint32      // of its cells
+	cached      *cachedLine // nil: these are all of its cells; else those of its own
 }
 
 // Write appends to the cell that has not ended. It does not fail.

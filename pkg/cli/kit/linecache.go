@@ -15,27 +15,28 @@ type PacketRecorder interface {
 	UnixNs(*packet.Packet) int64 // when it was sent
 }
 
-// AddPacket is Add for the record of a packet. Of most packets a table tells the same as of one
-// before, but for times and lengths: then no record is made.
+// AddPacket is Add for the record of a packet. The lines of most packets differ in times and lengths
+// only: these are written from the cache, and no record is made. This keeps packets -f below 10 % of
+// a CPU (docs/performance.md).
 func (p *PacketPrinter) AddPacket(pk *packet.Packet, of PacketRecorder) error {
 	if p.format != FormatTable || pk.Tree {
 		return p.Add(of.Record(pk))
 	}
-	if p.toldBy != p.Shown {
-		clear(p.told[:])
-		p.toldBy = p.Shown
+	if p.cachedFor != p.Shown {
+		clear(p.cache[:])
+		p.cachedFor = p.Shown
 	}
 	key := keyOf(pk)
-	place := &p.told[key.place(pk.Hops)]
+	place := &p.cache[key.place(pk.Hops)]
 	t := *place
 	switch {
-	case t != nil && t.key == key && toldAlike(t.hops, pk.Hops):
+	case t != nil && t.key == key && sameHops(t.hops, pk.Hops):
 		t.again = true
 	case t != nil && t.again:
 		t.again = false // it was of use: the next one may have its place
 		return p.Add(of.Record(pk))
 	default: // another one: rows that are kept may need the one before
-		t = &told{key: key, hops: slices.Clone(pk.Hops)}
+		t = &cachedLine{key: key, hops: slices.Clone(pk.Hops)}
 		p.addCells(&t.line, p.Shown.Record(of.Record(pk)))
 		*place = t
 	}
@@ -44,16 +45,16 @@ func (p *PacketPrinter) AddPacket(pk *packet.Packet, of PacketRecorder) error {
 	r.addInt(int(pk.Len))
 	addLatency(r, pk.LatencyNs)
 	r.endRow(unixNs)
-	r.list[len(r.list)-1].told = t
+	r.list[len(r.list)-1].cached = t
 	return nil
 }
 
-// told is what a table tells of packets.
-type told struct {
-	key   toldKey
+// cachedLine is the line of packets with one key.
+type cachedLine struct {
+	key   lineKey
 	hops  []packet.Hop
-	again bool // it was asked for again
-	line  rows // the cells of the first one's line
+	again bool // it was used again
+	line  rows // the cells of the first packet's line
 
 	// What stands in a line before each cell of ownCells, and behind the last, in columns of these widths.
 	between [len(ownCells) + 1][]byte
@@ -64,7 +65,7 @@ type told struct {
 var ownCells = [...]int{0, 3, 6} // TIME, LEN, LATENCY
 
 // layOut sets what stands between a packet's own cells.
-func (l *told) layOut(t *Table) {
+func (l *cachedLine) layOut(t *Table) {
 	if slices.Equal(l.widths, t.widths) {
 		return
 	}
@@ -84,8 +85,8 @@ func (l *told) layOut(t *Table) {
 	}
 }
 
-// appendTold appends the line of a packet with these cells of its own.
-func (t *Table) appendTold(b []byte, l *told, text []byte, cells []cell) []byte {
+// appendCached appends the cached line with these cells of its own.
+func (t *Table) appendCached(b []byte, l *cachedLine, text []byte, cells []cell) []byte {
 	l.layOut(t)
 	for i, c := range cells {
 		b = append(b, l.between[i]...)
@@ -96,7 +97,7 @@ func (t *Table) appendTold(b []byte, l *told, text []byte, cells []cell) []byte 
 }
 
 // widen makes columns as wide as the line of packets needs them, but for their own cells.
-func (l *told) widen(widths []int) {
+func (l *cachedLine) widen(widths []int) {
 	part := 0
 	for i, c := range l.line.cells {
 		if part < len(ownCells) && i == ownCells[part] {
@@ -107,12 +108,12 @@ func (l *told) widen(widths []int) {
 	}
 }
 
-// toldPlaces is how many are remembered: a power of two.
-const toldPlaces = 1 << 10
+// cachePlaces is how many lines the cache has room for: a power of two.
+const cachePlaces = 1 << 10
 
-// toldKey is all that a table's line depends on, but for hops, and for the cells that are written
+// lineKey is all that a table's line depends on, but for hops, and for the cells that are written
 // anew.
-type toldKey struct {
+type lineKey struct {
 	state record.State
 	tuple packet.Tuple
 	proto uint8
@@ -127,8 +128,8 @@ type toldKey struct {
 	hasTuple, ipv6, later, lost, localDrop, missing, truncated bool
 }
 
-func keyOf(p *packet.Packet) toldKey {
-	key := toldKey{
+func keyOf(p *packet.Packet) lineKey {
+	key := lineKey{
 		state: p.State, tuple: p.Tuple, proto: p.Proto, cut: p.Cut, ttl: [2]uint8{p.TTL, p.SentTTL}, icmp: p.ICMP,
 		fragOff: p.FragOff, segs: p.Segs, loss: p.Loss,
 		hasTuple: p.HasTuple, ipv6: p.IPv6, later: p.Later, lost: p.Lost, localDrop: p.LocalDrop, missing: p.Missing, truncated: p.Truncated,
@@ -137,8 +138,8 @@ func keyOf(p *packet.Packet) toldKey {
 	return key
 }
 
-// place is where a packet of that key is remembered.
-func (k *toldKey) place(hops []packet.Hop) int {
+// place is where the cache has the line of a packet.
+func (k *lineKey) place(hops []packet.Hop) int {
 	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: each bit moves the upper ones
 	h := uint64(k.tuple.SrcPort)<<16 | uint64(k.tuple.DstPort) | uint64(k.proto)<<32 | uint64(len(k.state))<<40 | uint64(k.loss.Node)<<48
 	for _, addr := range []*packet.Addr{&k.tuple.Src, &k.tuple.Dst} {
@@ -147,11 +148,11 @@ func (k *toldKey) place(hops []packet.Hop) int {
 	for i := range hops {
 		h = h*odd ^ uint64(hops[i].Node)
 	}
-	return int((h * odd >> 32) % toldPlaces)
+	return int((h * odd >> 32) % cachePlaces)
 }
 
-// toldAlike reports whether a table tells the same of the hops of two packets that have no copies.
-func toldAlike(a, b []packet.Hop) bool {
+// sameHops reports whether the hops of two packets that have no copies have the same cells.
+func sameHops(a, b []packet.Hop) bool {
 	if len(a) != len(b) {
 		return false
 	}

@@ -80,8 +80,7 @@ func variants(name string, v reflect.Value, fn func(name string)) {
 	v.Set(old)
 }
 
-// TestAddPacket: what a table repeats of a packet that it has told of is what it would say of the
-// next one, whatever is different about that.
+// TestAddPacket: a line from the cache is the line of the next packet, whatever is different about that.
 func TestAddPacket(t *testing.T) {
 	d := clitest.BridgedDomain()
 	dec := backpack.NewDecoder(d, nil)
@@ -119,7 +118,7 @@ func TestAddPacket(t *testing.T) {
 	}
 }
 
-// Rows are told in the order of their times, and those of one time as they came; columns are as wide
+// Rows are printed in the order of their times, and those of one time as they came; columns are as wide
 // as the rows that are kept need them.
 func TestPrinterOrder(t *testing.T) {
 	d := clitest.BridgedDomain()
