@@ -45,16 +45,20 @@ need-pcap: need-go
 	@[ "$(CGO_ENABLED)" = 0 ] || echo '#include <pcap/pcap.h>' | $$(go env CC) -E -o /dev/null - 2>/dev/null || \
 		{ echo "make: filter expressions and SQL need C and C++ compilers and libpcap: type: apt-get install $(PKGS_BUILD), or without them: make build CGO_ENABLED=0"; exit 1; }
 
+# Where shells look for completion, below share. Debian's zsh looks elsewhere for what packages bring.
+BASH_COMPLETION := bash-completion/completions/radar
+ZSH_COMPLETION = zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)/_radar
+FISH_COMPLETION := fish/vendor_completions.d/radar.fish
+
 .PHONY: install
 install: build ## radar, man pages, completion and licences into PREFIX (default /usr/local); the Wireshark plugin where Wireshark is
 	install -D -m 0755 bin/radar $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar
-	install -d $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1
-	install -m 0644 docs/man/*.1 $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1/
+	umask 022; bin/radar docs man $(DESTDIR)$(or $(PREFIX),/usr/local)/share/man/man1
 	@doc=$(DESTDIR)$(or $(PREFIX),/usr/local)/share/doc/radar; \
 	install -d $$doc; install -m 0644 LICENSES/*.txt SECURITY.md $$doc/; \
 	lab/tools/notices.sh >$$doc/THIRD-PARTY.txt; chmod 0644 $$doc/THIRD-PARTY.txt
 	@share=$(DESTDIR)$(or $(PREFIX),/usr/local)/share; \
-	for c in bash:bash-completion/completions/radar zsh:zsh/site-functions/_radar fish:fish/vendor_completions.d/radar.fish; do \
+	for c in bash:$(BASH_COMPLETION) zsh:$(ZSH_COMPLETION) fish:$(FISH_COMPLETION); do \
 		install -d $$share/$$(dirname $${c#*:}); \
 		bin/radar completion $${c%%:*} > $$share/$${c#*:}; chmod 0644 $$share/$${c#*:}; \
 	done
@@ -64,7 +68,7 @@ install: build ## radar, man pages, completion and licences into PREFIX (default
 uninstall: ## what install has put into PREFIX, and nothing else
 	@share=$(DESTDIR)$(or $(PREFIX),/usr/local)/share; \
 	rm -f $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/radar $$share/man/man1/radar.1 $$share/man/man1/radar-*.1 \
-		$$share/bash-completion/completions/radar $$share/zsh/site-functions/_radar $$share/fish/vendor_completions.d/radar.fish; \
+		$(addprefix $$share/,$(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)); \
 	rm -rf $$share/doc/radar
 	@lab/tools/wireshark.sh uninstall bin/radar $(or $(PREFIX),/usr/local)/bin/radar $(DESTDIR)
 
@@ -118,9 +122,9 @@ demo-web: deps-run build ## a virtual network under load, and its page in the br
 	lab/demo-web.sh bin/radar $(if $(CHECK),--check)
 
 .PHONY: generate objects
-generate: objects ## BPF objects, man pages, docs/cli, tables of docs/int, the page's bundle
+generate: objects ## BPF objects, docs/cli, tables of docs/int, the page's bundle
 	go generate ./pkg/intwire ./pkg/telemetry/export ./pkg/api/page
-	go run ./cmd/radar docs docs
+	go run ./cmd/radar docs cli docs/cli
 objects: deps-bpf
 	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer/inband
 	lab/tools/generated.sh sums >bpf/objects.sum

@@ -9,7 +9,7 @@
 #
 # Compiling the BPF objects takes most of the time, and needs clang. So bpf/objects.sum has
 # the checksums of their sources and of what was made from them: where these agree, the
-# objects are up to date. The other files (docs/cli, docs/man, tables of docs/int, the page's
+# objects are up to date. The other files (docs/cli, tables of docs/int, the page's
 # bundle) are made in seconds, so they are always made.
 #
 # Exit status: 1 if a file had to change. It has changed then, and wants to be committed.
@@ -17,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 objects=(pkg/bpfobj cmd/bench experiments/peer/inband) # packages with a go:generate line for clang
-pages=(docs/man docs/cli docs/int pkg/api/page/static)
+pages=(docs/cli docs/int pkg/api/page/static)
 export LC_ALL=C
 
 # sums prints a line for each source, each object, and the commands between them.
@@ -41,7 +41,7 @@ state() {
 
 make_pages() {
 	go generate ./pkg/intwire ./pkg/telemetry/export ./pkg/api/page
-	CGO_ENABLED=0 go run ./cmd/radar docs docs # linking with DuckDB would take longer than all else
+	CGO_ENABLED=0 go run ./cmd/radar docs cli docs/cli # linking with DuckDB would take longer than all else
 }
 
 case ${1:-} in

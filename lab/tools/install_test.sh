@@ -12,7 +12,9 @@ fail() { echo "install_test.sh: $*" >&2; exit 1; }
 
 make --no-print-directory install DESTDIR="$t" PREFIX=/usr >"$t/log" 2>&1 || { cat "$t/log" >&2; fail "make install failed"; }
 doc=$t/usr/share/doc/radar
-for file in "$t/usr/bin/radar" "$t/usr/share/man/man1/radar.1" "$doc/SECURITY.md" "$doc/Apache-2.0.txt" "$doc/GPL-2.0-only.txt"; do
+share=$t/usr/share
+completions=("$share/bash-completion/completions/radar" "$share/zsh/vendor-completions/_radar" "$share/fish/vendor_completions.d/radar.fish")
+for file in "$t/usr/bin/radar" "$share"/man/man1/radar{,-attach,-int-intent-apply}.1 "${completions[@]}" "$doc/SECURITY.md" "$doc/Apache-2.0.txt" "$doc/GPL-2.0-only.txt"; do
 	[ -s "$file" ] || fail "no ${file#"$t"}"
 done
 # What Wireshark gets, if it says where; without it make install goes on, and says so.
@@ -21,7 +23,7 @@ if [ -n "$(tshark -G folders 2>/dev/null || true)" ]; then
 	[ "$(ours | wc -l)" -eq 3 ] || fail "Wireshark gets $(ours): $(tail -n 3 "$t/log")"
 	grep -q "^exec '/usr/bin/radar' extcap" "$(ours | grep extcap)" || fail "Wireshark does not run what is installed"
 	make --no-print-directory uninstall DESTDIR="$t" PREFIX=/usr >/dev/null 2>&1 || fail "make uninstall failed"
-	[ -z "$(ours)" ] || fail "make uninstall left $(ours)"
+	[ -z "$(find "$t" -type f ! -name log)" ] || fail "make uninstall left $(find "$t" -type f ! -name log)"
 	make --no-print-directory install DESTDIR="$t" PREFIX=/usr >"$t/log" 2>&1 || fail "make install failed again"
 else
 	grep -q '^without Wireshark' "$t/log" || fail "nothing is said of Wireshark"

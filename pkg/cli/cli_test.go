@@ -295,24 +295,48 @@ func TestFailedOutput(t *testing.T) {
 
 // The committed reference is what the commands say now.
 func TestDocsAreCurrent(t *testing.T) {
+	want, got := readDir(t, filepath.Join(clitest.Root(t), "docs", "cli")), writtenDocs(t, "cli")
+	for name := range got {
+		if want[name] != got[name] {
+			t.Errorf("docs/cli/%s is out of date (write it with: go run ./cmd/radar docs cli docs/cli)", name)
+		}
+	}
+	for name := range want {
+		if _, ok := got[name]; !ok {
+			t.Errorf("docs/cli/%s belongs to no command", name)
+		}
+	}
+}
+
+// Each page of the reference is a man page, too, and none says when it was made: packages of two days are
+// the same.
+func TestManPages(t *testing.T) {
+	pages, reference := writtenDocs(t, "man"), writtenDocs(t, "cli")
+	for name := range reference {
+		man := strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "_", "-") + ".1"
+		if !strings.Contains(pages[man], ".SH SYNOPSIS") {
+			t.Errorf("no man page %s", man)
+		}
+		if head := `"1" "" "radar" "radar manual"`; !strings.Contains(pages[man], head) {
+			t.Errorf("%s has not the head %s", man, head)
+		}
+	}
+	if len(pages) != len(reference) {
+		t.Errorf("%d man pages for %d pages of the reference", len(pages), len(reference))
+	}
+	if _, stderr, code := clitest.Radar(t, "docs", "html", t.TempDir()); code != kit.ExitUsage {
+		t.Errorf("pages of a kind that is none: code %d, stderr %q", code, stderr)
+	}
+}
+
+// writtenDocs are the pages of a kind as the commands are now.
+func writtenDocs(t *testing.T, kind string) map[string]string {
+	t.Helper()
 	dir := t.TempDir()
-	if _, stderr, code := clitest.Radar(t, "docs", dir); code != kit.ExitOK {
+	if _, stderr, code := clitest.Radar(t, "docs", kind, dir); code != kit.ExitOK {
 		t.Fatalf("code %d, stderr %q", code, stderr)
 	}
-	for _, sub := range []string{"cli", "man"} {
-		want := readDir(t, filepath.Join(clitest.Root(t), "docs", sub))
-		got := readDir(t, filepath.Join(dir, sub))
-		for name := range got {
-			if want[name] != got[name] {
-				t.Errorf("docs/%s/%s is out of date (write it with: go run ./cmd/radar docs docs)", sub, name)
-			}
-		}
-		for name := range want {
-			if _, ok := got[name]; !ok {
-				t.Errorf("docs/%s/%s belongs to no command", sub, name)
-			}
-		}
-	}
+	return readDir(t, dir)
 }
 
 func readDir(t *testing.T, dir string) map[string]string {

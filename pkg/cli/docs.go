@@ -12,38 +12,40 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/vnetradar/radar/pkg/fault"
 )
 
-// newDocsCmd writes the reference of the command line from the commands
-// themselves: Markdown and man pages. Its output does not depend on when and
-// where it runs, so it can be committed and compared.
+// newDocsCmd writes the reference of the command line from the commands themselves: Markdown, which is
+// committed and compared (docs/cli), or man pages, which make install makes. Its output does not depend on
+// when and where it runs.
 func newDocsCmd() *cobra.Command {
+	pages := map[string]func(*cobra.Command, string) error{"cli": writeMarkdown, "man": writeManPage}
 	return &cobra.Command{
-		Use:     "docs DIR",
-		Short:   "Write the command-line reference to DIR/cli and man pages to DIR/man",
-		Example: "  radar docs docs",
+		Use:     "docs cli|man DIR",
+		Short:   "Write the command-line reference to DIR, as Markdown (cli) or as man pages",
+		Example: "  radar docs cli docs/cli\n  radar docs man /usr/local/share/man/man1",
 		Hidden:  true,
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return writeDocs(cmd.Root(), args[0])
+			write, ok := pages[args[0]]
+			if !ok {
+				return fault.Usage.Errorf("no kind of page %q: there are cli and man", args[0])
+			}
+			return writeDocs(cmd.Root(), args[1], write)
 		},
 	}
 }
 
-func writeDocs(root *cobra.Command, dir string) error {
-	cli, man := filepath.Join(dir, "cli"), filepath.Join(dir, "man")
-	for _, d := range []string{cli, man} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return fmt.Errorf("create folder for the reference: %w", err)
-		}
+// writeDocs writes a page for each command into a folder.
+func writeDocs(root *cobra.Command, dir string, write func(*cobra.Command, string) error) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create folder for the reference: %w", err)
 	}
 	return eachDocumented(root, func(cmd *cobra.Command) error {
 		cmd.DisableAutoGenTag = true
-		if err := writeMarkdown(cmd, cli); err != nil {
-			return fmt.Errorf("write reference of %q: %w", cmd.CommandPath(), err)
-		}
-		if err := writeManPage(cmd, man); err != nil {
-			return fmt.Errorf("write man page of %q: %w", cmd.CommandPath(), err)
+		if err := write(cmd, dir); err != nil {
+			return fmt.Errorf("write the page of %q: %w", cmd.CommandPath(), err)
 		}
 		return nil
 	})
