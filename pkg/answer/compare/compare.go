@@ -183,23 +183,6 @@ func outside(bounds stats.Interval, least float64) bool {
 	return bounds.Low >= least || bounds.High <= -least
 }
 
-// means is the p-value that two means differ by no more than what counts, and the bounds of their difference. What
-// was drawn of each says how far it varies. Both must agree: a normal value with that spread, which has p-values
-// as small as many comparisons need, and the percentiles of what was drawn, which know no distribution.
-func (c *comparer) means(before, after float64, drawnA, drawnB []float64) (p float64, bounds stats.Interval) {
-	least := c.least(before, 0)
-	bounds = c.bounds(drawnA, drawnB)
-	beyond := math.Abs(after-before) - least
-	se := math.Hypot(stats.Deviation(drawnA), stats.Deviation(drawnB))
-	switch {
-	case beyond <= 0, !outside(bounds, least):
-		return 1, bounds
-	case se == 0:
-		return 0, bounds
-	}
-	return stats.TwoSided(beyond / se), bounds
-}
-
 // ratio is how often one of two values must be doubled to be the other, up to 10.
 func ratio(before, after float64) float64 {
 	low, high := min(before, after), max(before, after)
@@ -295,7 +278,12 @@ func (c *comparer) rate(key Flow, a, b *flow, share float64) {
 		return
 	}
 	x, y := stats.Mean(before), stats.Mean(after)
-	p, bounds := c.means(x, y, stats.DrawnMeans(before, rounds, c.rng), stats.DrawnMeans(after, rounds, c.rng))
+	least := c.least(x, 0)
+	bounds := c.bounds(stats.DrawnMeans(before, rounds, c.rng), stats.DrawnMeans(after, rounds, c.rng))
+	p := 1.0
+	if outside(bounds, least) {
+		p = stats.MeanTest(before, after, least)
+	}
 	rate := func(v float64) string { return words.Rate(uint64(v)) }
 	c.list = append(c.list, comparison{Change: Change{
 		Kind: "rate", What: key.String(), Metric: "rate_bps", Before: x, After: y, Low: &bounds.Low, High: &bounds.High, P: p,

@@ -5,20 +5,20 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// mostParts is into how many parts a series is cut at most: 10 to 30 tell how far it varies, and are as long as can be
-// (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982).
-const mostParts = 20
+// mostParts is into how many parts a series is cut at most. So many tell by how much neighbours are alike, too.
+const mostParts = 48
 
 // QuantileTest is the two-sided p-value that a quantile of two series differs by no more than least.
 //
 // It is Mathisen's test ("A Method of Testing the Hypothesis that Two Samples are from the Same Population", 1943): the
-// higher series comes down by least, and the shares of values beyond the quantile of the lower one are compared. Values
-// beyond a high quantile come in bursts (a queue fills, a processor is away), so each series is cut into parts, and
-// counts are divided by how much more the parts vary than independent values would (Rao and Scott, "A Simple Method for
-// the Analysis of Clustered Binary Data", 1992). One burst is then one event, however many packets it held up. Blocks of
-// a bootstrap do not see that: a series has too few bursts to draw from.
+// higher series comes down by least, and the shares of values beyond the quantile of the lower one are compared, as far
+// as they vary (see variation). One burst is then one event, however many packets it held up. Blocks of a bootstrap do
+// not see that: a series has too few bursts to draw from.
 func QuantileTest(a, b []float64, q, least float64) float64 {
 	low, high := a, b
 	difference := Quantile(Sorted(b), q) - Quantile(Sorted(a), q)
@@ -34,30 +34,117 @@ func QuantileTest(a, b []float64, q, least float64) float64 {
 	}
 	limit := Quantile(Sorted(low), q)
 	x, y := beyond(low, limit), beyond(lowered, limit)
-	f := max(x.inflation(), y.inflation())
-	return TwoProportions(x.k/f, x.n/f, y.k/f, y.n/f)
+	if y.share() > 0.5 { // what lies beyond a limit almost always varies little there, whatever the series does
+		y.vary(beyond(lowered, Quantile(Sorted(lowered), 0.5)).variation)
+	}
+	return x.compare(&y)
 }
 
-// parts counts values beyond a limit in parts of a series.
-type parts struct {
-	batch
-	list []batch
-}
-
-func beyond(values []float64, limit float64) (p parts) {
-	n := min(mostParts, max(leastBatches, len(values)/10))
-	p.list = make([]batch, n)
+// beyond counts values beyond a limit in parts of a series.
+func beyond(values []float64, limit float64) counted {
+	list := make([]batch, min(mostParts, max(leastBatches, len(values)/10)))
 	for i, v := range values {
-		part := &p.list[i*n/len(values)]
-		part.n, p.n = part.n+1, p.n+1
-		if v > limit {
-			part.k, p.k = part.k+1, p.k+1
+		part := &list[i*len(list)/len(values)]
+		if part.n++; v > limit {
+			part.k++
 		}
 	}
-	return p
+	return count(list)
 }
 
-func (p *parts) inflation() float64 { return dispersion(p.list, p.k/p.n) }
+// counted is how many of many values are of a kind, and how far that varies.
+type counted struct {
+	batch
+	variation
+}
+
+func count(list []batch) (c counted) {
+	for _, one := range list {
+		c.n, c.k = c.n+one.n, c.k+one.k
+	}
+	c.variation = variationOf(list, c.share())
+	return c
+}
+
+func (b *batch) share() float64 {
+	if b.n == 0 {
+		return 0
+	}
+	return b.k / b.n
+}
+
+// compare is the two-sided p-value that two shares are the same: counts are divided by how much more they vary than
+// those of independent values would (Rao and Scott, "A Simple Method for the Analysis of Clustered Binary Data", 1992).
+// How far they vary is known of few parts only, so that far tails are Student's, not those of a normal value.
+func (c *counted) compare(o *counted) float64 {
+	v := c.variation
+	v.vary(o.variation)
+	p := TwoProportions(c.k/v.inflation, c.n/v.inflation, o.k/v.inflation, o.n/v.inflation)
+	return max(p, v.student(p))
+}
+
+// variation is by how much more the share of a kind varies than if all values were independent, and of how many
+// independent parts that is known.
+type variation struct {
+	inflation float64 // of the variance: 1 at least
+	freedom   float64
+}
+
+// vary takes what another series says, if that varies more.
+func (v *variation) vary(o variation) {
+	if o.inflation > v.inflation || o.inflation == v.inflation && o.freedom < v.freedom {
+		*v = o
+	}
+}
+
+// student is the p-value of a normal value with one of p, if the variance was estimated.
+func (v *variation) student(p float64) float64 {
+	const farthest = 38 // beyond it p is 0
+	z := float64(farthest)
+	if p > 0 {
+		z = min(z, -mathext.NormalQuantile(p/2))
+	}
+	return 2 * distuv.StudentsT{Sigma: 1, Nu: v.freedom}.Survival(z)
+}
+
+// variationOf is that of a share by parts, which follow each other.
+func variationOf(list []batch, share float64) variation {
+	v := variation{1, float64(max(2, len(list)-1))}
+	if share <= 0 || share >= 1 {
+		return v
+	}
+	residuals := make([]float64, len(list))
+	for i, one := range list {
+		residuals[i] = one.k - share*one.n
+	}
+	alike := likeness(residuals)
+	v.inflation, v.freedom = max(1, dispersion(list, share)*alike), max(2, v.freedom/alike)
+	return v
+}
+
+// mostAlike bounds how much neighbours may be alike: beyond it a series is too short to say.
+const mostAlike = 0.9
+
+// likeness is by how much more a mean varies because neighbours are alike: 1 at least. It is that of a process of first
+// order. The correlation of neighbours in few values is too small, by what is added here (Kendall, "Note on Bias in the
+// Estimation of Autocorrelation", 1954).
+func likeness(residuals []float64) float64 {
+	n, squares, products := float64(len(residuals)), 0.0, 0.0
+	for i, r := range residuals {
+		if squares += r * r; i > 0 {
+			products += r * residuals[i-1]
+		}
+	}
+	if squares == 0 {
+		return 1
+	}
+	r := products/squares + 1/n
+	if r < 1/math.Sqrt(n) { // chance alone would do that
+		return 1
+	}
+	r = min(mostAlike, r+4*r/n)
+	return (1 + r) / (1 - r)
+}
 
 // dispersion is Pearson's: how much more counts of batches vary than if all things were independent. It is 1 at least.
 func dispersion(list []batch, share float64) float64 {
@@ -71,4 +158,39 @@ func dispersion(list []batch, share float64) float64 {
 		}
 	}
 	return max(1, sum/float64(len(list)-1))
+}
+
+// MeanTest is the two-sided p-value that the means of two series differ by no more than least: Welch's test of the means
+// of their parts, whose variance is as much greater as neighbours are alike.
+func MeanTest(a, b []float64, least float64) float64 {
+	beyond := math.Abs(Mean(b)-Mean(a)) - least
+	if beyond <= 0 {
+		return 1
+	}
+	varA, freeA := varianceOfMean(a)
+	varB, freeB := varianceOfMean(b)
+	if varA+varB == 0 {
+		return 0
+	}
+	freedom := (varA + varB) * (varA + varB) / (varA*varA/freeA + varB*varB/freeB)
+	return 2 * distuv.StudentsT{Sigma: 1, Nu: freedom}.Survival(beyond / math.Sqrt(varA+varB))
+}
+
+// varianceOfMean is that of a series' mean, and the degrees of freedom of it.
+func varianceOfMean(values []float64) (variance, freedom float64) {
+	n := min(mostParts, len(values))
+	sums, counts := make([]float64, n), make([]float64, n)
+	for i, v := range values {
+		part := i * n / len(values)
+		sums[part], counts[part] = sums[part]+v, counts[part]+1
+	}
+	for i := range sums {
+		sums[i] /= counts[i]
+	}
+	m, d := Mean(sums), Deviation(sums)
+	for i := range sums {
+		sums[i] -= m
+	}
+	alike := likeness(sums)
+	return d * d / float64(n) * alike, max(1, float64(n-1)/alike)
 }

@@ -247,24 +247,22 @@ func halved(list []batch) []batch {
 // Known reports whether there are batches enough to tell how far the share varies.
 func (b *Batches) Known() bool { return len(b.list) >= leastBatches }
 
-// Inflation is by how much the variance is greater than if all were independent: 1 at least. It is Pearson's
-// dispersion over batches. Of few things batches are smaller.
-func (b *Batches) Inflation() float64 {
+// Inflation is by how much the variance is greater than if all were independent: 1 at least.
+func (b *Batches) Inflation() float64 { return b.counted().inflation }
+
+// counted are all things, and how far their share varies: Pearson's dispersion over batches, and how much neighbours are
+// alike. Of few things batches are smaller.
+func (b *Batches) counted() counted {
+	c := counted{batch{b.N, b.K}, variation{1, 2}}
 	if !b.Known() {
-		return 1
+		return c
 	}
 	list := slices.Clone(b.list)
-	for size := b.size; size < wideBatch && len(list)/2 >= leastBatches; size *= 2 {
+	for size := b.size; len(list)/2 >= mostParts || size < wideBatch && len(list)/2 >= leastBatches; size *= 2 {
 		list = halved(list)
 	}
-	return dispersion(list, b.share())
-}
-
-func (b *Batches) share() float64 {
-	if b.N == 0 {
-		return 0
-	}
-	return b.K / b.N
+	c.variation = variationOf(list, c.share())
+	return c
 }
 
 // Wilson is the interval of the share, as wide as bursts make it.
@@ -275,8 +273,8 @@ func (b *Batches) Wilson(confidence float64) Interval {
 
 // Compare is the p-value that two have the same share, as far as bursts allow.
 func (b *Batches) Compare(o *Batches) float64 {
-	f := max(b.Inflation(), o.Inflation())
-	return TwoProportions(b.K/f, b.N/f, o.K/f, o.N/f)
+	x, y := b.counted(), o.counted()
+	return x.compare(&y)
 }
 
 // BootstrapRatio is the interval of the sum of one series by that of another, resampled together in blocks.

@@ -4,6 +4,7 @@ package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -176,7 +177,9 @@ func TestQuantileTest(t *testing.T) {
 	burst := series(2000, func(i int) bool { return i/50 == 20 })    // 50 at once
 	bursts := series(2000, func(i int) bool { return i%400 >= 390 }) // 5 times 10
 	never := series(2000, func(int) bool { return false })
-	near(t, "evenly", QuantileTest(few, many, 0.99, 1), TwoProportions(10, 2000, 50, 2000))
+	if p, known := QuantileTest(few, many, 0.99, 1), TwoProportions(10, 2000, 50, 2000); p < known || p > 1e-5 {
+		t.Errorf("evenly: %v, %v if the variance were known", p, known)
+	}
 	near(t, "the other way round", QuantileTest(many, few, 0.99, 1), QuantileTest(few, many, 0.99, 1))
 	near(t, "medians that are the same", QuantileTest(few, many, 0.5, 0), 1)
 	near(t, "less than what counts", QuantileTest(few, many, 0.99, 10), 1)
@@ -193,8 +196,102 @@ func TestQuantileTest(t *testing.T) {
 		if p := QuantileTest(never, shifted, q, 1); p > 1e-9 {
 			t.Errorf("all are later by 5, of which 1 counts: p %v of quantile %v", p, q)
 		}
-		if p := QuantileTest([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1}, []float64{5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, q, 1); p > 1e-3 {
+		if p := QuantileTest([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1}, []float64{5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5}, q, 1); p > 1e-2 {
 			t.Errorf("9 and 11 values, all other ones: p %v", p)
+		}
+	}
+}
+
+// dependent is a series of n values of a process of first order, of positive values with a long tail.
+func dependent(rng *rand.Rand, n int, memory float64) []float64 {
+	list, v := make([]float64, n), rng.NormFloat64()/math.Sqrt(1-memory*memory)
+	for i := range list {
+		v = memory*v + rng.NormFloat64()
+		list[i] = math.Exp(v * math.Sqrt(1-memory*memory))
+	}
+	return list
+}
+
+// bursty are n values of which now and then so many in a row are late.
+func bursty(rng *rand.Rand, n, every, length int) []float64 {
+	list, left, late := make([]float64, n), 0, 0.0
+	for i := range list {
+		if left == 0 && rng.IntN(every) == 0 {
+			left, late = 1+int(float64(length)*rng.ExpFloat64()), 10*rng.ExpFloat64()
+		}
+		list[i] = rng.ExpFloat64()
+		if left > 0 {
+			left--
+			list[i] += late
+		}
+	}
+	return list
+}
+
+// Equal processes differ no more often than chance says, however long their values depend on each other; and where many
+// are compared, at a level that is as small as that takes.
+func TestEqualProcesses(t *testing.T) {
+	const pairs = 400
+	rng := Rand(11)
+	for _, c := range []struct {
+		name string
+		make func(n int) []float64
+	}{
+		{"independent", func(n int) []float64 { return dependent(rng, n, 0) }},
+		{"memory of 60", func(n int) []float64 { return dependent(rng, n, 0.97) }},
+		{"memory of 200", func(n int) []float64 { return dependent(rng, n, 0.99) }},
+		{"bursts of 20", func(n int) []float64 { return bursty(rng, n, 200, 20) }},
+		{"bursts of 200", func(n int) []float64 { return bursty(rng, n, 2000, 200) }},
+	} {
+		alarms, rare := make(map[string]int), make(map[string]int)
+		for range pairs {
+			a, b := c.make(1200), c.make(1200)
+			for what, p := range map[string]float64{"p50": QuantileTest(a, b, 0.5, 0), "p99": QuantileTest(a, b, 0.99, 0), "mean": MeanTest(a, b, 0)} {
+				if p < 0.01 {
+					alarms[what]++
+				}
+				if p < 0.0005 {
+					rare[what]++
+				}
+			}
+		}
+		for _, what := range []string{"p50", "p99", "mean"} {
+			if alarms[what] > 10 || rare[what] > 2 { // 4 and 0.2 are right; more are a matter of 0.3 %
+				t.Errorf("%s, %s: %d of %d equal pairs differ where one in a hundred may, %d where one in two thousand may", c.name, what, alarms[what], pairs, rare[what])
+			}
+		}
+	}
+}
+
+// What differs is told, also where values depend on each other.
+func TestUnequalProcesses(t *testing.T) {
+	const pairs = 100
+	rng := Rand(12)
+	times := func(list []float64, f float64) []float64 {
+		for i := range list {
+			list[i] *= f
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name  string
+		a, b  func() []float64
+		share float64 // quantile
+		least int     // of the pairs
+	}{
+		{"independent, a third more", func() []float64 { return dependent(rng, 4000, 0) }, func() []float64 { return times(dependent(rng, 4000, 0), 1.3) }, 0.5, 95},
+		{"memory of 60, ten times as much", func() []float64 { return dependent(rng, 4000, 0.97) }, func() []float64 { return times(dependent(rng, 4000, 0.97), 10) }, 0.5, 90},
+		{"the same, its tail", func() []float64 { return dependent(rng, 4000, 0.97) }, func() []float64 { return times(dependent(rng, 4000, 0.97), 10) }, 0.99, 85},
+		{"bursts that only one has", func() []float64 { return dependent(rng, 8000, 0) }, func() []float64 { return bursty(rng, 8000, 250, 20) }, 0.5, 90},
+	} {
+		told := 0
+		for range pairs {
+			if QuantileTest(c.a(), c.b(), c.share, 0) < 0.0005 {
+				told++
+			}
+		}
+		if told < c.least {
+			t.Errorf("%s: told in %d of %d", c.name, told, pairs)
 		}
 	}
 }
