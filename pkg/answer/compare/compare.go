@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer/stats"
 	"github.com/vnetradar/radar/pkg/words"
@@ -30,13 +29,15 @@ var DefaultOptions = Options{Alpha: 0.01, LeastTime: 50_000, LeastLoss: 0.001, L
 type Change struct {
 	Kind   string  `json:"kind"`   // latency, loss, path, flow or rate
 	What   string  `json:"what"`   // the place, or the flow
-	Metric string  `json:"metric"` // p50_ns, p99_ns, share, path, packets or rate_bps
+	Metric string  `json:"metric"` // p50_ns, p99_ns, share, path, new_path, path_gone, packets or rate_bps
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 	// Low and High are the bounds of the difference, with the confidence of the report.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
-	P    float64  `json:"p"`    // for all comparisons together (Holm)
+	// P is that of the test that decided, for all comparisons together (Holm); nil: none did, as it is there in one
+	// run and not in the other, and needs none.
+	P    *float64 `json:"p,omitempty"`
 	Text string   `json:"text"` // in words
 
 	weight float64 // by which changes are sorted
@@ -64,7 +65,8 @@ type Report struct {
 // comparison is a test that was made, and what it says if it is more than noise.
 type comparison struct {
 	Change
-	certain bool // no test: it is there in one run and not in the other
+	p       float64
+	certain bool // it needs no test: it is there in one run and not in the other
 }
 
 // comparer collects comparisons of two runs.
@@ -86,11 +88,15 @@ func Compare(a, b *Run, o Options) *Report {
 	r := &Report{Before: a.summary(), After: b.summary(), Comparisons: len(c.list), Untested: c.untested, Alpha: o.Alpha, Changes: []Change{}}
 	p := make([]float64, len(c.list))
 	for i := range c.list {
-		p[i] = c.list[i].P
+		p[i] = c.list[i].p
 	}
 	for i, adjusted := range stats.Holm(p) {
 		one := c.list[i]
-		if one.P = adjusted; one.certain || adjusted < o.Alpha {
+		switch {
+		case adjusted < o.Alpha:
+			one.P = &adjusted
+			r.Changes = append(r.Changes, one.Change)
+		case one.certain:
 			r.Changes = append(r.Changes, one.Change)
 		}
 	}
@@ -156,9 +162,9 @@ func (c *comparer) quantiles(what string, weight float64, a, b []float64) {
 		if outside(bounds, least) {
 			p = stats.QuantileTest(a, b, share, least)
 		}
-		c.list = append(c.list, comparison{Change: Change{
+		c.list = append(c.list, comparison{p: p, Change: Change{
 			Kind: "latency", What: what, Metric: metrics[q] + "_ns", Before: before, After: after,
-			Low: &bounds.Low, High: &bounds.High, P: p, weight: weight * ratio(before, after),
+			Low: &bounds.Low, High: &bounds.High, weight: weight * ratio(before, after),
 			Text: fmt.Sprintf("%s: %s from %s to %s (%s)", what, metrics[q], words.Duration(before), words.Duration(after), sign(after-before, words.Duration)),
 		}})
 	}
@@ -220,8 +226,8 @@ func (c *comparer) loss(what string, a, b *stats.Batches, weight float64) {
 	if math.Abs(after-before) < c.o.LeastLoss {
 		p = 1
 	}
-	c.list = append(c.list, comparison{Change: Change{
-		Kind: "loss", What: what, Metric: "share", Before: before, After: after, P: p,
+	c.list = append(c.list, comparison{p: p, Change: Change{
+		Kind: "loss", What: what, Metric: "share", Before: before, After: after,
 		weight: weight * (1 + 10*math.Abs(after-before)) * ratio(before, after),
 		Text:   fmt.Sprintf("%s: lost from %s to %s of the packets", what, percent(before), percent(after)),
 	}})
@@ -247,7 +253,7 @@ func (c *comparer) flows() {
 			c.loss(key.String(), &a.lost, &b.lost, share)
 		}
 		c.rate(key, a, b, share)
-		c.paths(key, a.byPath(), b.byPath(), share)
+		c.paths(key, a, b, share)
 	}
 }
 
@@ -260,9 +266,9 @@ func (c *comparer) presence(key Flow, a, b *flow) {
 		after = float64(b.packets)
 	}
 	share := (before + after) / float64(max(1, c.a.packets+c.b.packets))
-	c.list = append(c.list, comparison{Change: Change{
+	p := stats.TwoProportions(before, float64(c.a.packets), after, float64(c.b.packets))
+	c.list = append(c.list, comparison{p: p, Change: Change{
 		Kind: "flow", What: key.String(), Metric: "packets", Before: before, After: after, weight: 10 * share,
-		P:    stats.TwoProportions(before, float64(c.a.packets), after, float64(c.b.packets)),
 		Text: fmt.Sprintf("%s %s (%.0f packets)", key, word, before+after),
 	}})
 }
@@ -285,80 +291,9 @@ func (c *comparer) rate(key Flow, a, b *flow, share float64) {
 		p = stats.MeanTest(before, after, least)
 	}
 	rate := func(v float64) string { return words.Rate(uint64(v)) }
-	c.list = append(c.list, comparison{Change: Change{
-		Kind: "rate", What: key.String(), Metric: "rate_bps", Before: x, After: y, Low: &bounds.Low, High: &bounds.High, P: p,
+	c.list = append(c.list, comparison{p: p, Change: Change{
+		Kind: "rate", What: key.String(), Metric: "rate_bps", Before: x, After: y, Low: &bounds.Low, High: &bounds.High,
 		weight: share * ratio(x, y),
 		Text:   fmt.Sprintf("%s: sent from %s to %s (%s)", key, rate(x), rate(y), sign(y-x, rate)),
 	}})
-}
-
-// paths compares by which paths flows of a Flow went. Flows are independent, packets of one are not. Where no
-// flow between these two chose among paths, and a flow has the same ports in both runs, another path is no chance.
-func (c *comparer) paths(key Flow, a, b map[string]float64, share float64) {
-	names := both(a, b, func(s string) string { return s })
-	na, nb := sum(a), sum(b)
-	if len(names) < 2 || na == 0 || nb == 0 {
-		return
-	}
-	p, one := 1.0, len(a) == 1 && len(b) == 1
-	for _, name := range names {
-		p = min(p, float64(len(names))*stats.TwoProportions(a[name], na, b[name], nb))
-	}
-	moved := 0.0
-	for _, name := range names {
-		moved += math.Abs(a[name]/na-b[name]/nb) / 2
-	}
-	c.list = append(c.list, comparison{
-		certain: one && !c.a.chooses(key) && !c.b.chooses(key) && sameHash(c.a.flows[key], c.b.flows[key]),
-		Change: Change{
-			Kind: "path", What: key.String(), Metric: "path", Before: na, After: nb, P: min(1, p), weight: 10 * share * moved,
-			Text: fmt.Sprintf("%s: took %s, then %s", key, shares(a, na), shares(b, nb)),
-		},
-	})
-}
-
-// sameHash reports whether a flow in both runs has the same hash at nodes that choose paths by it: the same ports, or
-// none. An echo's identifier is in no such hash.
-func sameHash(a, b *flow) bool {
-	for exact := range a.paths {
-		if _, is := b.paths[exact]; is || exact.sport == anyPort {
-			return true
-		}
-	}
-	return false
-}
-
-// chooses reports whether flows between the two ends of a Flow took more than one path in a run.
-func (r *Run) chooses(key Flow) bool {
-	seen := make(map[string]bool)
-	for other, f := range r.flows {
-		if other.Src != key.Src || other.Dst != key.Dst {
-			continue
-		}
-		for path := range f.byPath() {
-			seen[path] = true
-		}
-	}
-	return len(seen) > 1
-}
-
-func sum(m map[string]float64) (n float64) {
-	for _, v := range m {
-		n += v
-	}
-	return n
-}
-
-// shares are the paths of flows in words, the most used first.
-func shares(m map[string]float64, n float64) string {
-	names := slices.Sorted(maps.Keys(m))
-	slices.SortStableFunc(names, func(x, y string) int { return cmp.Compare(m[y], m[x]) })
-	if len(names) == 1 {
-		return names[0]
-	}
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s (%.0f of %.0f flows)", name, m[name], n))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -20,6 +20,7 @@ type traffic struct {
 	loss     float64 // share
 	burst    int     // packets lost at once
 	path     func(flow int) string
+	aside    func(i int) string // by number of the packet; nil or "": by path
 	flows    int
 	interval int64
 	port     int // of the first flow's client
@@ -42,6 +43,9 @@ func (w traffic) run(name string) *Run {
 		delay := w.delay + stall.next(float64(w.interval))
 		flow := w.rng.IntN(w.flows)
 		by := w.path(flow)
+		if w.aside != nil && w.aside(i) != "" {
+			by = w.aside(i)
+		}
 		p := record.Record{
 			State: record.Delivered, TNs: int64(i) * w.interval, Segs: 1, Len: 500, Proto: "udp", Src: "a", Dst: "b",
 			Sport: port(w.port + flow), Dport: port(53), LatencyNs: ns(delay + queue),
@@ -303,9 +307,95 @@ func TestMoved(t *testing.T) {
 		t.Errorf("one flow, another path, and another client port: %+v", kinds(r))
 	}
 	w, o = base(1), base(2)
-	w.flows, o.flows = 2, 2
+	w.flows, o.flows, o.port = 2, 2, 50000
 	o.path = func(int) string { return "r3" }
 	if r := Compare(w.run("a"), o.run("b"), DefaultOptions); len(r.Changes) > 0 && r.Changes[0].Kind == "path" {
 		t.Errorf("two flows that choose: %+v", kinds(r))
+	}
+}
+
+// A path that a quarter of the packets takes is told, whichever these are; where a hash explains it, flows decide.
+func TestPathShares(t *testing.T) {
+	all := func(int) string { return "r2" }
+	only := func(name string) func(int) string { return func(int) string { return name } }
+	quarter := func(i int) string { return map[bool]string{true: "r3"}[i%4 == 0] }
+	for _, c := range []struct {
+		name   string
+		change func(a, b *traffic)
+		metric string // "": no difference
+	}{
+		{"every fourth packet of one flow", func(_, b *traffic) { b.flows, b.port, b.aside = 1, 50000, quarter }, "new_path"},
+		{"the last quarter of one flow", func(_, b *traffic) {
+			b.flows, b.aside = 1, func(i int) string { return map[bool]string{true: "r3"}[i >= 3000] }
+		}, "new_path"},
+		{"one of four flows, with the ports of before", func(a, b *traffic) {
+			a.flows, b.flows, b.path = 4, 4, func(flow int) string { return map[bool]string{true: "r3", false: "r2"}[flow == 0] }
+		}, "new_path"},
+		{"the other way round", func(a, _ *traffic) { a.flows, a.aside = 1, quarter }, "path_gone"},
+		{"one of four flows, with other ports", func(a, b *traffic) {
+			a.flows, b.flows, b.port = 4, 4, 50000
+			b.path = func(flow int) string { return map[bool]string{true: "r3", false: "r2"}[flow == 0] }
+		}, ""},
+		{"as many in both", func(a, b *traffic) { a.flows, b.flows, a.aside, b.aside = 1, 1, quarter, quarter }, ""},
+		{"three stray packets", func(_, b *traffic) {
+			b.flows, b.aside = 1, func(i int) string { return map[bool]string{true: "r3"}[i < 3] }
+		}, ""},
+		{"a third path", func(_, b *traffic) {
+			b.flows, b.aside = 1, func(i int) string { return map[bool]string{true: "r4"}[i%4 == 0] }
+		}, "new_path"},
+		{"another share", func(a, b *traffic) {
+			a.flows, b.flows, a.aside = 1, 1, quarter
+			b.aside = func(i int) string { return map[bool]string{true: "r3"}[i%3 == 0] }
+		}, "share"},
+	} {
+		a, b := base(1), base(2)
+		a.flows, a.path, b.path = 1, all, all
+		c.change(&a, &b)
+		var got *Change
+		for _, one := range Compare(a.run("a"), b.run("b"), DefaultOptions).Changes {
+			if one.Kind == "path" {
+				got = &one
+			}
+		}
+		switch {
+		case got == nil && c.metric == "", got != nil && got.Metric == c.metric && (got.P == nil) == (c.name == "the last quarter of one flow"):
+		default:
+			t.Errorf("%s: %+v, want %q", c.name, got, c.metric)
+		}
+	}
+	b := base(2)
+	b.flows, b.path = 1, only("r3")
+	a := base(1)
+	a.flows, a.path = 1, all
+	a.n, b.n = 3, 3
+	if r := Compare(a.run("a"), b.run("b"), DefaultOptions); len(r.Changes) == 0 || r.Changes[0].P != nil || r.Changes[0].Metric != "path" {
+		t.Errorf("another path, which needs no test: %+v", r.Changes)
+	}
+}
+
+// Packets that are spread over paths one by one, in bursts, are no difference between equal runs.
+func TestEqualPaths(t *testing.T) {
+	alarms := 0
+	for seed := range uint64(40) {
+		runs := [2]*Run{}
+		for i := range runs {
+			w := base(2*seed + uint64(i))
+			rng, on := rand.New(rand.NewPCG(seed, uint64(i))), false
+			w.flows, w.path = 1, func(int) string { return "r2" }
+			w.aside = func(int) string {
+				if rng.IntN(60) == 0 {
+					on = !on
+				}
+				return map[bool]string{true: "r3"}[on]
+			}
+			runs[i] = w.run("")
+		}
+		r := Compare(runs[0], runs[1], Options{Alpha: 0.05})
+		if slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Kind == "path" }) {
+			alarms++
+		}
+	}
+	if alarms > 3 {
+		t.Errorf("the path is another one in %d of 40 equal runs", alarms)
 	}
 }

@@ -21,6 +21,7 @@ const (
 	flowTimes  = 1 << 12 // of each Flow
 	mostFlows  = 4096    // Flows
 	mostExact  = 1 << 17 // flows by their ports
+	mostWays   = 16      // paths of each Flow; those of the rest are one
 )
 
 // Run is what is known of one run. Its packets are added in the order in which they were sent.
@@ -128,6 +129,8 @@ type flow struct {
 	times          stats.Series
 	rate           bins
 	paths          map[exactFlow]map[string]uint64 // packets that arrived, by path
+	ways           map[string]*stats.Batches       // the same of all flows, in order, up to the last one that took it
+	arrived        uint64
 }
 
 // NewRun returns a run without packets.
@@ -209,7 +212,7 @@ func (r *Run) addFlow(p *record.Record, lost bool) {
 			r.Over += uint64(p.Segs)
 			return
 		}
-		f = &flow{times: stats.Series{Most: flowTimes}, paths: make(map[exactFlow]map[string]uint64)}
+		f = &flow{times: stats.Series{Most: flowTimes}, paths: make(map[exactFlow]map[string]uint64), ways: make(map[string]*stats.Batches)}
 		r.flows[key] = f
 	}
 	f.packets, f.bytes = f.packets+uint64(p.Segs), f.bytes+uint64(p.Len)
@@ -229,17 +232,42 @@ func (r *Run) addFlow(p *record.Record, lost bool) {
 		r.exact++
 		f.paths[exact] = make(map[string]uint64)
 	}
-	f.paths[exact][words.Path(p)] += uint64(p.Segs)
+	path := words.Path(p)
+	if f.ways[path] == nil && len(f.ways) >= mostWays {
+		path = otherPaths
+	}
+	f.paths[exact][path] += uint64(p.Segs)
+	f.way(path).Add(true, uint64(p.Segs))
+	f.arrived += uint64(p.Segs)
+}
+
+// otherPaths stands for paths for which there was no room.
+const otherPaths = "other paths"
+
+// way are the packets of a path among those that arrived until now.
+func (f *flow) way(path string) *stats.Batches {
+	w := f.ways[path]
+	if w == nil {
+		w = &stats.Batches{}
+		f.ways[path] = w
+	}
+	w.Add(false, f.arrived-uint64(w.N))
+	return w
 }
 
 // byPath is how many flows of a Flow took each path with most of their packets.
 func (f *flow) byPath() map[string]float64 {
 	counts := make(map[string]float64)
 	for _, paths := range f.paths {
-		names := slices.Sorted(maps.Keys(paths))
-		counts[slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(paths[a], paths[b]) })]++
+		counts[mostTaken(paths)]++
 	}
 	return counts
+}
+
+// mostTaken is the path that most packets of a flow took.
+func mostTaken(paths map[string]uint64) string {
+	names := slices.Sorted(maps.Keys(paths))
+	return slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(paths[a], paths[b]) })
 }
 
 // bins are bits by time, in bounded memory: when there are too many, two become one.

@@ -173,7 +173,7 @@ func MeanTest(a, b []float64, least float64) float64 {
 		return 0
 	}
 	freedom := (varA + varB) * (varA + varB) / (varA*varA/freeA + varB*varB/freeB)
-	return 2 * distuv.StudentsT{Sigma: 1, Nu: freedom}.Survival(beyond / math.Sqrt(varA+varB))
+	return 2 * distuv.StudentsT{Sigma: 1, Nu: freedom}.Survival(beyond/math.Sqrt(varA+varB))
 }
 
 // varianceOfMean is that of a series' mean, and the degrees of freedom of it.

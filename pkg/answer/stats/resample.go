@@ -277,6 +277,17 @@ func (b *Batches) Compare(o *Batches) float64 {
 	return x.compare(&y)
 }
 
+// CompareSome is the p-value that k of n and ok of on have the same share, if these vary as all of which they are a part.
+// Of few things it is not known how they vary: they are taken as independent.
+func (b *Batches) CompareSome(k, n float64, o *Batches, ok, on float64) float64 {
+	x, y := b.counted(), o.counted()
+	x.batch, y.batch = batch{n, k}, batch{on, ok}
+	if !b.Known() || !o.Known() {
+		return TwoProportions(k, n, ok, on)
+	}
+	return x.compare(&y)
+}
+
 // BootstrapRatio is the interval of the sum of one series by that of another, resampled together in blocks.
 func BootstrapRatio(x, y []float64, confidence float64, rounds int, rng *rand.Rand) Interval {
 	n := len(x)

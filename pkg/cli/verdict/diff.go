@@ -250,10 +250,13 @@ func boundsText(c *compare.Change) string {
 	return fmt.Sprintf("%+.3g to %+.3g ms", *c.Low/1e6, *c.High/1e6)
 }
 
-// probability is a p-value: below what the tests can tell apart it is so small.
-func probability(p float64) string {
-	if p < 1e-6 {
+// probability is a p-value: below what the tests can tell apart it is so small. What needs no test has none.
+func probability(p *float64) string {
+	switch {
+	case p == nil:
+		return "-"
+	case *p < 1e-6:
 		return "<1e-6"
 	}
-	return fmt.Sprintf("%.2g", p)
+	return fmt.Sprintf("%.2g", *p)
 }
