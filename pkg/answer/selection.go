@@ -31,10 +31,7 @@ type Selection struct {
 // Select makes a Selection of values as users write them. Its error names the field of Spec, and says what
 // that takes.
 func Select(spec filter.Spec) (*Selection, error) {
-	s := &Selection{
-		flowsOnly: spec.Node == "" && spec.State == "",
-		ofFlow:    spec.Src+spec.Dst+spec.Proto+spec.Sport+spec.Dport != "",
-	}
+	s := &Selection{flowsOnly: spec.OnlyFlow(), ofFlow: spec.AsksFlow()}
 	s.filtered = s.ofFlow || !s.flowsOnly
 	var err error
 	if s.filter, err = filter.Parse(spec); err != nil {

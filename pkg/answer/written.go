@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -38,7 +39,7 @@ func addressesOf(values []string, of func(node string) ([]netip.Addr, error)) ([
 	var list []string
 	for _, value := range values {
 		name := strings.TrimSpace(value)
-		if name == "" || strings.ContainsAny(name, "/:[") || isAddress(name) {
+		if _, err := netip.ParseAddr(name); err == nil || name == "" || strings.ContainsAny(name, "/:[") {
 			list = append(list, value)
 			continue
 		}
@@ -56,7 +57,13 @@ func addressesOf(values []string, of func(node string) ([]netip.Addr, error)) ([
 	return list, nil
 }
 
-func isAddress(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
+// WithAddresses puts the addresses of nodes in the place of their names in an expression; of is AddressesOf.
+func WithAddresses(text string, of func([]string) ([]string, error)) (string, error) {
+	return filter.WithAddresses(text, func(name string) ([]string, error) {
+		list, err := of([]string{name})
+		if _, none := errors.AsType[*NoSuchNode](err); none {
+			return nil, nil
+		}
+		return list, err
+	})
 }

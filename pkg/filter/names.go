@@ -118,3 +118,55 @@ func nameOfWord(word string) string {
 	}
 	return ""
 }
+
+// IsWord reports whether it is a word of the language of expressions.
+func IsWord(s string) bool { return words[strings.ToLower(s)] }
+
+// WithAddresses puts addresses in the place of names: "src h2" becomes "src (10.0.0.2 or 2001:db8::2)". What of knows
+// no addresses for (nil) stays as it is: libpcap may know it. Behind "host" every word is a name.
+func WithAddresses(text string, of func(name string) ([]string, error)) (string, error) {
+	var b strings.Builder
+	before, at := "", 0
+	put := func(from, to int) error {
+		word := text[from:to]
+		if !mayBeHost(word, before) {
+			before = word
+			b.WriteString(word)
+			return nil
+		}
+		before = ""
+		list, err := of(word)
+		switch {
+		case err != nil:
+			return err
+		case len(list) == 0:
+			b.WriteString(word)
+		case len(list) == 1:
+			b.WriteString(list[0])
+		default:
+			b.WriteString("(" + strings.Join(list, " or ") + ")")
+		}
+		return nil
+	}
+	for _, gap := range append(between.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+		if gap[0] > at {
+			if err := put(at, gap[0]); err != nil {
+				return "", err
+			}
+		}
+		b.WriteString(text[gap[0]:gap[1]])
+		at = gap[1]
+	}
+	return b.String(), nil
+}
+
+// mayBeHost reports whether a word can be the name of a host where it stands.
+func mayBeHost(word, before string) bool {
+	switch before {
+	case "host":
+		return !strings.HasPrefix(word, `\`)
+	case "port", "portrange", "proto", "protochain", "net", "mask":
+		return false
+	}
+	return nameOfWord(word) == word
+}

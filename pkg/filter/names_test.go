@@ -72,3 +72,30 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// TestWithAddresses: names stand for addresses where a host can be named, and nowhere else.
+func TestWithAddresses(t *testing.T) {
+	of := func(name string) ([]string, error) {
+		return map[string][]string{"h1": {"10.0.1.1"}, "h2": {"10.0.2.2", "2001:db8::2"}, "host": {"10.0.9.1"}, "tcp": {"10.0.9.2"}, "web-1": {"10.0.3.1"}}[name], nil
+	}
+	for text, want := range map[string]string{
+		"host h2":                                 "host (10.0.2.2 or 2001:db8::2)",
+		"src h2 and not dst host h1":              "src (10.0.2.2 or 2001:db8::2) and not dst host 10.0.1.1",
+		"host h1 or h2":                           "host 10.0.1.1 or (10.0.2.2 or 2001:db8::2)",
+		"host host":                               "host 10.0.9.1",
+		"tcp and host tcp":                        "tcp and host 10.0.9.2",
+		"src host (h1 or h2) and port http":       "src host (10.0.1.1 or (10.0.2.2 or 2001:db8::2)) and port http",
+		"host web-1 and tcp[tcpflags]&tcp-syn!=0": "host 10.0.3.1 and tcp[tcpflags]&tcp-syn!=0",
+		"host nobody or portrange 1-2":            "host nobody or portrange 1-2",
+		"port h1 or proto h1 or net h1":           "port h1 or proto h1 or net h1",
+		"  host\th1  ":                            "  host\t10.0.1.1  ",
+	} {
+		got, err := WithAddresses(text, of)
+		if got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+		if _, err := CompileNumeric(got); err != nil && !strings.Contains(err.Error(), "names are not looked up") {
+			t.Errorf("%q: %v", got, err)
+		}
+	}
+}

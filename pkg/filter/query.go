@@ -22,6 +22,18 @@ type Spec struct {
 	Sport, Dport string // ports or ranges 1000-2000: as sent, or as changed
 	Node         string // names of nodes that it visited, or was lost at
 	State        string // delivered, lost, left, in_flight, expired, ignored
+
+	AnyOf []Spec // one of these must match, too
+}
+
+// AsksFlow reports whether some of what it asks is the same for all packets of a flow.
+func (s *Spec) AsksFlow() bool {
+	return s.Src+s.Dst+s.Proto+s.Sport+s.Dport != "" || len(s.AnyOf) > 0
+}
+
+// OnlyFlow reports whether all that it asks is the same for all packets of a flow.
+func (s *Spec) OnlyFlow() bool {
+	return s.Node == "" && s.State == "" && !slices.ContainsFunc(s.AnyOf, func(one Spec) bool { return !one.OnlyFlow() })
 }
 
 // Filter decides about packets. It is safe for concurrent use.
@@ -31,6 +43,7 @@ type Filter struct {
 	sport, dport []portRange
 	nodes        []string
 	states       []record.State
+	anyOf        []*Filter
 }
 
 type portRange struct {
@@ -65,6 +78,13 @@ func Parse(s Spec) (*Filter, error) {
 	}
 	if f.states, err = parseList("state", s.State, parseState); err != nil {
 		return nil, err
+	}
+	for _, one := range s.AnyOf {
+		also, err := Parse(one)
+		if err != nil {
+			return nil, err
+		}
+		f.anyOf = append(f.anyOf, also)
 	}
 	return &f, nil
 }
@@ -153,13 +173,23 @@ func (f *Filter) States() []record.State {
 // Match reports whether p passes; of has the names of its nodes. A filter that is nil lets
 // everything pass.
 func (f *Filter) Match(p *packet.Packet, of packet.Names) bool {
-	return f == nil || (f.states == nil || slices.Contains(f.states, p.State)) && f.MatchFlow(p) && f.matchNode(p, of)
+	return f == nil || (f.states == nil || slices.Contains(f.states, p.State)) && f.matchOwn(p) && f.matchNode(p, of) &&
+		f.matchAnyOf(func(one *Filter) bool { return one.Match(p, of) })
 }
 
 // MatchFlow reports whether p passes as far as addresses, protocol and ports are asked for:
 // the answer is the same for all of a flow.
 func (f *Filter) MatchFlow(p *packet.Packet) bool {
-	return f == nil || (f.protos == nil || slices.Contains(f.protos, p.Proto)) &&
+	return f == nil || f.matchOwn(p) && f.matchAnyOf(func(one *Filter) bool { return one.MatchFlow(p) })
+}
+
+func (f *Filter) matchAnyOf(match func(*Filter) bool) bool {
+	return f.anyOf == nil || slices.ContainsFunc(f.anyOf, match)
+}
+
+// matchOwn is MatchFlow without anyOf.
+func (f *Filter) matchOwn(p *packet.Packet) bool {
+	return (f.protos == nil || slices.Contains(f.protos, p.Proto)) &&
 		(f.src == nil || anyTuple(p, func(t *packet.Tuple) bool { return inPrefixes(f.src, t.Src, p.IPv6) })) &&
 		(f.dst == nil || anyTuple(p, func(t *packet.Tuple) bool { return inPrefixes(f.dst, t.Dst, p.IPv6) })) &&
 		(f.sport == nil || p.HasPorts() && anyTuple(p, func(t *packet.Tuple) bool { return inPorts(f.sport, t.SrcPort) })) &&

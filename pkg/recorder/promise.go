@@ -121,7 +121,11 @@ func (p *parser) selection(a *assertion.Assertion) (*answer.Selection, error) {
 	}
 	s, err := answer.Select(spec)
 	if err == nil && a.Select.Filter != "" {
-		if err = s.Narrow(a.Select.Filter); err != nil {
+		var text string
+		if text, err = answer.WithAddresses(a.Select.Filter, func(names []string) ([]string, error) { return answer.AddressesOf(p.of.Name, names) }); err == nil {
+			err = s.Narrow(text)
+		}
+		if err != nil {
 			err = fmt.Errorf("filter: %w", err)
 		}
 	}

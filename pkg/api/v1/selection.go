@@ -46,7 +46,7 @@ type Filters struct {
 	Dport  []string `query:"dport,explode" maxItems:"32" doc:"destination port, or a range"`
 	Node   []string `query:"node,explode" maxItems:"32" doc:"node that the packet visited"`
 	State  []string `query:"state,explode" maxItems:"32" doc:"delivered, lost, left, in_flight, expired or ignored"`
-	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md), with addresses and numbers: names are not looked up. It joins 64 tests at most" example:"udp and dst port 53"`
+	Filter string   `query:"filter" maxLength:"1024" doc:"an expression in tcpdump's language (docs/filters.md), with addresses, nodes and numbers: other names are not looked up. It joins 64 tests at most" example:"udp and dst port 53"`
 }
 
 // times are the filters by when packets were sent.
@@ -93,7 +93,11 @@ func (a *API) selection(ctx context.Context, f *Filters, domainName string) (*an
 	if f.Filter == "" {
 		return s, nil
 	}
-	e, err := a.texts.of(ctx, api.ClientOf(ctx), f.Filter)
+	text, err := answer.WithAddresses(f.Filter, func(names []string) ([]string, error) { return a.addressesOf(domainName, names) })
+	if err != nil {
+		return nil, a.refused(err, "query.filter", f.Filter)
+	}
+	e, err := a.texts.of(ctx, api.ClientOf(ctx), text)
 	if err == nil {
 		err = s.NarrowBy(e)
 	}

@@ -45,10 +45,11 @@ func NewFlowsCmd(k *kit.Kit) *cobra.Command {
 	sort := kit.NewChoice(string(answer.ByPackets), "order", flowSortNames...)
 	top := kit.Count(20)
 	cmd := newQuestionCmd(k, &cobra.Command{
-		Use:   "flows [EXPRESSION]",
+		Use:   "flows " + kit.EndsUse,
 		Short: "Show flows with rate, latency, jitter, loss and reordering",
 		Long:  flowsLong,
 		Example: `  radar flows --sort loss
+  radar flows h1
   radar flows --sort rate --top 5 -f
   radar flows --dst 10.0.2.0/24 'tcp and port 80'
   radar flows --top 0 -o csv > flows.csv`,

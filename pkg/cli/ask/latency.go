@@ -41,10 +41,11 @@ func NewLatencyCmd(k *kit.Kit) *cobra.Command {
 	isFlow := func() bool { return by.Value == string(aggregate.ByFlow) }
 	var cmd *cobra.Command
 	cmd = newQuestionCmd(k, &cobra.Command{
-		Use:   "latency [EXPRESSION]",
+		Use:   "latency " + kit.EndsUse,
 		Short: "Show latencies of nodes, queues, links, paths or flows, or end to end",
 		Long:  latencyLong,
 		Example: `  radar latency --by queue
+  radar latency h1 web:443
   radar latency --by flow --since 1m 'tcp and port 80'
   radar latency --by node -o json | jq '{name, p99_ns}'
   radar latency --series --since 5m -o csv > latencies.csv`,

@@ -76,10 +76,11 @@ func NewLossCmd(k *kit.Kit) *cobra.Command {
 		return nil
 	}
 	cmd := newQuestionCmd(k, &cobra.Command{
-		Use:   "loss [EXPRESSION]",
+		Use:   "loss " + kit.EndsUse,
 		Short: "Show where packets were lost, why, and of which flows",
 		Long:  lossLong,
 		Example: `  radar loss
+  radar loss h1                              # of its packets, and in it
   radar loss --by flow --since 10m
   radar loss --fail-if-lost --since 1m --dst h2 || echo packets were lost
   radar loss --series -o csv > losses.csv

@@ -41,6 +41,7 @@ between two nodes. -o csv has a row for each packet; with --long one for each of
 hops.`
 
 const packetsExample = `  radar packets                                  # the last 20
+  radar packets h1 h2                            # between two nodes
   radar packets --state lost --since 5m
   radar packets --src 10.0.1.0/24 --proto tcp --dport 80,443 -o wide
   radar packets -f --node r1 -c 100
@@ -73,7 +74,7 @@ const (
 func NewPacketsCmd(k *kit.Kit) *cobra.Command {
 	f := &packetOptions{SelectFlags: kit.SelectFlags{Last: defaultLast}, sort: kit.NewChoice(byTime, "order", byTime, byLatency), top: defaultLast}
 	cmd := &cobra.Command{
-		Use:         "packets [EXPRESSION]",
+		Use:         "packets " + kit.EndsUse,
 		Short:       "Show packets with path, times and losses",
 		Long:        packetsLong,
 		Example:     packetsExample,

@@ -23,10 +23,11 @@ rows that could not be told apart without them. A node that was detached and att
 // NewPathsCmd returns "radar paths".
 func NewPathsCmd(k *kit.Kit) *cobra.Command {
 	return newQuestionCmd(k, &cobra.Command{
-		Use:   "paths [EXPRESSION]",
+		Use:   "paths " + kit.EndsUse,
 		Short: "Show the paths that packets took, with packets and flows",
 		Long:  pathsLong,
 		Example: `  radar paths
+  radar paths h1 h2
   radar paths --since 10s 'udp and dst port 53'
   radar paths -o json | jq -r '[.path, .packets] | @tsv'`,
 	}, &question{byFlow: func() bool { return false }}, func(c *answer.Counts) error {

@@ -41,7 +41,7 @@ func NewThroughputCmd(k *kit.Kit) *cobra.Command {
 	isFlow := func() bool { return by.Value == string(aggregate.ByFlow) }
 	var cmd *cobra.Command
 	cmd = newQuestionCmd(k, &cobra.Command{
-		Use:   "throughput [EXPRESSION]",
+		Use:   "throughput " + kit.EndsUse,
 		Short: "Show packets and bytes of links, ports, nodes, paths or flows, by second",
 		Long:  throughputLong,
 		Example: `  radar throughput -f

@@ -45,7 +45,7 @@ type captureOptions struct {
 func NewCmd(k *kit.Kit) *cobra.Command {
 	f := &captureOptions{}
 	cmd := &cobra.Command{
-		Use:     "capture [-w FILE] [EXPRESSION]",
+		Use:     "capture [-w FILE] " + kit.EndsUse,
 		Short:   "Capture a whole domain for Wireshark, live",
 		Long:    captureLong,
 		Example: captureExample,

@@ -72,7 +72,7 @@ type options struct {
 func newIntCmd(k *kit.Kit) *cobra.Command {
 	f := &options{version: "2.0", mode: modeMD, sample: 1}
 	cmd := &cobra.Command{
-		Use:     "int --collector HOST:PORT... [EXPRESSION]",
+		Use:     "int --collector HOST:PORT... " + kit.EndsUse,
 		Short:   "Send INT telemetry reports",
 		Long:    intLong,
 		Example: intExample,

@@ -76,7 +76,7 @@ func newIPFIXCmd(k *kit.Kit) *cobra.Command {
 		active: time.Minute, idle: 15 * time.Second, templates: time.Minute, flows: 1 << 16, domainID: 1,
 	}
 	cmd := &cobra.Command{
-		Use: "ipfix {--collector HOST:PORT | --file FILE} [EXPRESSION]", Short: "Send flow records by IPFIX, with delays",
+		Use: "ipfix {--collector HOST:PORT | --file FILE} " + kit.EndsUse, Short: "Send flow records by IPFIX, with delays",
 		Long: ipfixLong, Example: ipfixExample,
 		RunE: func(cmd *cobra.Command, args []string) error { return runIPFIX(k, cmd, f, args) },
 	}

@@ -65,7 +65,7 @@ type otlpOptions struct {
 func newOTLPCmd(k *kit.Kit, version string) *cobra.Command {
 	f := &otlpOptions{protocol: kit.NewChoice(protocolGRPC, "protocol", protocolGRPC, protocolHTTP), timeout: 10 * time.Second, flushTimeout: 10 * time.Second}
 	cmd := &cobra.Command{
-		Use: "otlp [EXPRESSION]", Short: "Send traces of packets by OTLP (OpenTelemetry)", Long: otlpLong, Example: otlpExample,
+		Use: "otlp " + kit.EndsUse, Short: "Send traces of packets by OTLP (OpenTelemetry)", Long: otlpLong, Example: otlpExample,
 		RunE: func(cmd *cobra.Command, args []string) error { return runOTLP(k, cmd, f, args, version) },
 	}
 	f.Add(k, cmd, "export the newest N packets that there are, and end; 0: all")

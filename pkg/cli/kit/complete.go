@@ -4,6 +4,7 @@ package kit
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,10 @@ func (k *Kit) NodesExcept(named []string, found bool) (names []cobra.Completion)
 	if err != nil {
 		return nil
 	}
+	return nodesExcept(d, named, found)
+}
+
+func nodesExcept(d *domain.Domain, named []string, found bool) (names []cobra.Completion) {
 	for _, n := range d.Nodes {
 		if !n.Removed && (found || !n.Auto) && !slices.Contains(named, n.Name) {
 			names = append(names, n.Name)
@@ -45,6 +50,47 @@ func (k *Kit) NodesExcept(named []string, found bool) (names []cobra.Completion)
 		}
 	}
 	return names
+}
+
+// completeEnds completes END [END] and END-END: nodes, and, once a digit is typed, the addresses that they own.
+func (f *SelectFlags) completeEnds(_ *cobra.Command, args []string, typed string) (list []cobra.Completion, directive cobra.ShellCompDirective) {
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ends := f.knownEnds(typed)
+	before := ""
+	if len(args) == 0 && !slices.ContainsFunc(ends, func(end string) bool { return strings.HasPrefix(end, typed) }) {
+		before = typed[:strings.LastIndexAny(typed, "->")+1]
+	}
+	for _, end := range ends {
+		if !slices.Contains(args, end) {
+			list = append(list, before+end)
+		}
+	}
+	return list, cobra.ShellCompDirectiveNoFileComp
+}
+
+// knownEnds are the nodes of the domain, or of the recording, and their addresses if one is typed.
+func (f *SelectFlags) knownEnds(typed string) (ends []string) {
+	k := f.app
+	if f.Given() {
+		if f.Open(k) != nil || k.recorded.Last.Domain == nil {
+			return nil
+		}
+		ends = nodesExcept(k.recorded.Last.Domain, nil, true)
+	} else {
+		ends = k.NodesExcept(nil, true)
+	}
+	last := typed[strings.LastIndexAny(typed, "->")+1:]
+	if last == "" || last[0] < '0' || last[0] > '9' {
+		return ends
+	}
+	for _, node := range slices.Clone(ends) {
+		if addrs, err := k.addressesOf([]string{node}); err == nil {
+			ends = append(ends, addrs...)
+		}
+	}
+	return ends
 }
 
 // CompleteDomains completes the domains of this machine.

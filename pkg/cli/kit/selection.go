@@ -17,7 +17,12 @@ import (
 )
 
 // SelectionHelp is part of the help of every command that selects packets.
-const SelectionHelp = `All filters must match; one that is given several times, or has several values
+const SelectionHelp = `END is an address, a prefix or a node, with or without a port: h1, 10.0.1.2, web:80. One END
+means what it sends and gets, and, of a node, what passes it; END END what passes between the
+two, in both directions. FLOW is END-END, or as tables show it: '10.0.1.2:4000 > 10.0.4.2:80 tcp'
+(quoted, in that direction alone).
+
+All filters must match; one that is given several times, or has several values
 separated by commas, matches if one of them does. Addresses and ports match as
 sent and as changed on the way (NAT).
 
@@ -25,7 +30,7 @@ EXPRESSION is a filter in tcpdump's language (pcap-filter(7)) and must match too
 It can ask for what records hold: addresses, protocol, ports, ICMP type and echo
 numbers, TTL, TOS, IP ID, fragment offset and length, TCP flags, sequence and
 acknowledgement number and window, but not the payload (docs/filters.md).
-Quote what the shell would take for itself.`
+A node's name stands for its addresses (host h2). Quote what the shell would take for itself.`
 
 // SelectFlags are the flags and arguments that select packets.
 type SelectFlags struct {
@@ -34,7 +39,7 @@ type SelectFlags struct {
 	ReadFlag
 	Last         Count
 	since, until string
-	app          *Kit // which knows the domain's nodes; nil: names are no addresses
+	app          *Kit // which knows the domain's nodes
 }
 
 // Add makes them flags of cmd, with --read; lastHelp says what --last does there.
@@ -62,7 +67,7 @@ func (f *SelectFlags) AddLive(k *Kit, cmd *cobra.Command, lastHelp string) {
 	for _, flag := range []string{"node", "src", "dst"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, k.CompleteNodes)
 	}
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.ValidArgsFunction = f.completeEnds
 }
 
 // Selection checks flags and arguments; now is what --since 5m counts from, unless a recording is asked. It opens the
@@ -83,16 +88,20 @@ func (f *SelectFlags) Selection(flags *pflag.FlagSet, args []string, now time.Ti
 	if err != nil {
 		return nil, err
 	}
+	anyOf, expression, err := f.app.positional(args)
+	if err != nil {
+		return nil, err
+	}
 	s, err := answer.Select(filter.Spec{
 		Src: list(src), Dst: list(dst), Proto: list(f.proto),
-		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state),
+		Sport: list(f.sport), Dport: list(f.dport), Node: list(f.node), State: list(f.state), AnyOf: anyOf,
 	})
 	if err != nil {
 		return nil, fault.Usage.Errorf("--%w", err)
 	}
 	s.Last = int(f.Last)
-	if len(args) > 0 {
-		if err := Narrow(s, strings.Join(args, " ")); err != nil {
+	if expression != "" {
+		if err := f.app.Narrow(s, expression); err != nil {
 			return nil, err
 		}
 	}
@@ -127,27 +136,60 @@ func (f *SelectFlags) Of(spec filter.Spec, expression string) (*answer.Selection
 	}
 	s, err := answer.Select(spec)
 	if err == nil && expression != "" {
-		if err = s.Narrow(expression); err != nil {
+		if err = f.app.narrow(s, expression); err != nil {
 			err = fmt.Errorf("filter: %w", err)
 		}
 	}
 	return s, err
 }
 
+// Arguments makes a Selection of arguments alone.
+func (k *Kit) Arguments(args []string) (*answer.Selection, error) {
+	anyOf, expression, err := k.positional(args)
+	if err != nil {
+		return nil, err
+	}
+	s, err := answer.Select(filter.Spec{AnyOf: anyOf})
+	if err == nil && expression != "" {
+		err = k.Narrow(s, expression)
+	}
+	return s, err
+}
+
 // Narrow adds an expression that records must be able to answer.
-func Narrow(s *answer.Selection, text string) error {
-	err := s.Narrow(text)
+func (k *Kit) Narrow(s *answer.Selection, text string) error {
+	err := k.narrow(s, text)
 	if err == nil || errors.Is(err, filter.ErrNotBuilt) {
 		return err
 	}
 	return fault.Usage.Errorf("%w", err)
 }
 
+// narrow is Narrow with the error as it is. Names of nodes stand for their addresses.
+func (k *Kit) narrow(s *answer.Selection, text string) error {
+	var unknown *answer.NoSuchNode
+	addressed, err := answer.WithAddresses(text, func(names []string) ([]string, error) {
+		list, err := k.addressesOf(names)
+		if no, is := errors.AsType[*answer.NoSuchNode](err); is && unknown == nil && no.Domain != "" {
+			unknown = no
+		}
+		return list, err
+	})
+	if none, ok := errors.AsType[*answer.NoAddress](err); ok {
+		return fmt.Errorf("filter expression %q: node %s owns no address: packets that passed it: --node %s", text, none.Node, none.Node)
+	}
+	if err != nil {
+		return err
+	}
+	err = s.Narrow(addressed)
+	if err != nil && unknown != nil && !errors.Is(err, filter.ErrNotBuilt) {
+		err = fmt.Errorf("%w; no node of domain %s is called %q%s, its nodes are %s", err, unknown.Domain, unknown.Name, meant(unknown.Name, unknown.Nodes), strings.Join(unknown.Nodes, ", "))
+	}
+	return err
+}
+
 // addresses puts the addresses of nodes in the place of their names.
 func (f *SelectFlags) addresses(flag string, values []string) ([]string, error) {
-	if f.app == nil {
-		return values, nil
-	}
 	return f.app.AddressesOf("--"+flag, values)
 }
 

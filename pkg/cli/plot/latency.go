@@ -52,7 +52,7 @@ func newLatencyCmd(k *kit.Kit) *cobra.Command {
 		scale: kit.NewChoice("auto", "scale", "auto", "log", "linear"), top: 8,
 	}
 	cmd := newCmd(k, &cobra.Command{
-		Use:   "latency -o FILE [EXPRESSION]",
+		Use:   "latency -o FILE " + kit.EndsUse,
 		Short: "Draw the distribution of latencies",
 		Long:  latencyLong,
 		Example: `  radar plot latency -o latency.pdf

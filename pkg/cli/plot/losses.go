@@ -33,7 +33,7 @@ What was dropped after delivery is no loss. What was not seen again (NOT_SEEN) i
 func newLossCmd(k *kit.Kit) *cobra.Command {
 	f, kind, top := &options{}, kit.NewChoice("bars", "kind", "bars", "time"), kit.Count(6)
 	cmd := newCmd(k, &cobra.Command{
-		Use:   "loss -o FILE [EXPRESSION]",
+		Use:   "loss -o FILE " + kit.EndsUse,
 		Short: "Draw where packets were lost, and when",
 		Long:  lossLong + "\n\n" + strings.TrimSpace(askedRing),
 		Example: `  radar plot loss -o loss.pdf

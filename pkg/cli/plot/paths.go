@@ -36,7 +36,7 @@ type pathOptions struct {
 func newPathsCmd(k *kit.Kit) *cobra.Command {
 	f := &pathOptions{kind: kit.NewChoice("times", "kind", "times", "shares"), top: 10}
 	cmd := newCmd(k, &cobra.Command{
-		Use:   "paths -o FILE [EXPRESSION]",
+		Use:   "paths -o FILE " + kit.EndsUse,
 		Short: "Draw paths, and where their latency comes from",
 		Long:  pathsLong + "\n\n" + strings.TrimSpace(askedRing),
 		Example: `  radar plot paths -o paths.pdf

@@ -28,7 +28,7 @@ ports at edges, whose queue is behind the last time stamp.`
 func newQueueCmd(k *kit.Kit) *cobra.Command {
 	f, top := &options{}, kit.Count(4)
 	cmd := newCmd(k, &cobra.Command{
-		Use:   "queue -o FILE [EXPRESSION]",
+		Use:   "queue -o FILE " + kit.EndsUse,
 		Short: "Draw waits in queues over time",
 		Long:  queueLong + "\n\n" + strings.TrimSpace(askedRing),
 		Example: `  radar plot queue -o queue.pdf

@@ -35,7 +35,7 @@ func newTimelineCmd(k *kit.Kit) *cobra.Command {
 	f, of := &options{}, kit.NewChoice("hops", "kind", "hops", "tcp")
 	var given func() []string // flags that choose packets, which of a TCP connection are drawn nonetheless
 	cmd := newCmd(k, &cobra.Command{
-		Use:   "timeline -o FILE [EXPRESSION]",
+		Use:   "timeline -o FILE " + kit.EndsUse,
 		Short: "Draw packets on their way, or a TCP connection",
 		Long:  timelineLong + "\n\n" + strings.TrimSpace(askedRing),
 		Example: `  radar plot timeline --last 20 -o hops.pdf 'udp port 9000'

@@ -19,7 +19,6 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/store/segments"
@@ -91,7 +90,7 @@ type options struct {
 func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	f := &options{rotateSize: 64 << 20, rotateAge: 10 * time.Second, before: 5 * time.Second, after: 5 * time.Second}
 	cmd := &cobra.Command{
-		Use:               "record [EXPRESSION]",
+		Use:               "record " + kit.EndsUse,
 		Short:             "Keep packets in files, all or around what happens",
 		Long:              long,
 		Example:           example,
@@ -161,13 +160,8 @@ func (f *options) recorder(k *kit.Kit, args []string, version string) (recorder.
 		o.Dir = fmt.Sprintf("radar-%s-%s", k.Domain, k.Now().In(k.Location).Format("20060102-150405"))
 	}
 	var err error
-	if o.Selection, err = answer.Select(filter.Spec{}); err != nil {
+	if o.Selection, err = k.Arguments(args); err != nil {
 		return o, err
-	}
-	if len(args) > 0 {
-		if err := kit.Narrow(o.Selection, strings.Join(args, " ")); err != nil {
-			return o, err
-		}
 	}
 	if len(f.on) == 0 {
 		return o, nil

@@ -80,6 +80,7 @@ func TestQuestions(t *testing.T) {
 		{"loss", "loss"}, {"loss?by=flow", "loss --by flow"}, {"loss?after_delivery=true", "loss --local"}, {"loss?series=true", "loss --series"},
 		{"flows?top=0", "flows --top 0"}, {"flows?sort=loss&top=1", "flows --sort loss --top 1"},
 		{"flows?filter=" + url.QueryEscape("udp and dst port 53"), "flows udp and dst port 53"},
+		{"paths?filter=" + url.QueryEscape("udp and dst host h2"), "paths udp and dst host h2"},
 		{"latency", "latency"}, {"latency?by=node", "latency --by node"}, {"latency?by=queue", "latency --by queue"}, {"latency?by=link&series=true", "latency --by link --series"},
 		{"latency?by=flow&top=2", "latency --by flow --top 2"}, {"latency?by=path&node=r1&state=delivered", "latency --by path --node r1 --state delivered"},
 		{"throughput", "throughput"}, {"throughput?by=port", "throughput --by port"}, {"throughput?series=true&by=node", "throughput --series --by node"}, {"throughput?by=flow", "throughput --by flow"},

@@ -5,8 +5,6 @@ package verdict
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/fidelity"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/cli/kit"
-	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -37,9 +34,7 @@ const explainLong = `Say why a flow was slow: one sentence on top, and what spea
 of UDP its losses and the way. docs/explain.md says how to read it, and by which rules
 the cause is chosen.
 
-FLOW is ADDRESS:PORT-ADDRESS:PORT, in either direction; an address may be a node's
-name, and a port may be left out. END END is the same with a space. One END alone is
-all its flows. Where several flows match, or without any argument, it is the flow with
+Where several flows match, or without any argument, it is the flow with
 most bytes, and of the next ones the causes are listed. It takes the packets that the
 ring remembers, of both directions, also behind NAT.
 
@@ -63,7 +58,7 @@ type explainOptions struct {
 func NewExplainCmd(k *kit.Kit) *cobra.Command {
 	f := &explainOptions{}
 	cmd := &cobra.Command{
-		Use:   "explain [FLOW | END [END] | EXPRESSION]",
+		Use:   "explain " + kit.EndsUse,
 		Short: "Say why a flow was slow",
 		Long:  explainLong + kit.SelectionHelp,
 		Example: `  radar explain                              # the flow with most bytes
@@ -91,45 +86,16 @@ func NewExplainCmd(k *kit.Kit) *cobra.Command {
 	}
 	f.Add(k, cmd, "only the newest N packets; 0: all")
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit with 6 if anything held the flow, or too little is known")
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completeFlow(k, typed)
-	}
 	return cmd
-}
-
-// completeFlow completes the names of nodes on both sides of the "-".
-func completeFlow(k *kit.Kit, typed string) (list []cobra.Completion, directive cobra.ShellCompDirective) {
-	before := typed[:strings.LastIndex(typed, "-")+1]
-	for _, node := range k.NodesExcept(nil, true) {
-		list = append(list, before+node)
-	}
-	return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // read makes two selections: which flow is meant, and which packets tell about it.
 func (f *explainOptions) read(cmd *cobra.Command, k *kit.Kit, args []string) (chosen, all *answer.Selection, err error) {
-	if chosen, err = f.ofEnds(cmd, k, args); err != nil {
+	if chosen, err = f.Selection(cmd.Flags(), args, k.Now()); err != nil {
 		return nil, nil, err
 	}
-	if chosen != nil {
-		args = nil
-	}
-	flags, err := f.Selection(cmd.Flags(), args, k.Now())
-	if err != nil {
-		return nil, nil, err
-	}
-	if chosen == nil {
-		chosen = flags
-	}
-	if all, err = ofFlows(flags); err != nil {
-		return nil, nil, err
-	}
-	chosen.Since, chosen.Until = flags.Since, flags.Until
-	chosen.Last = flags.Last // all would take other packets than these: choice.within
-	return chosen, all, nil
+	all, err = ofFlows(chosen) // without Last, which would take other packets than these: choice.within
+	return chosen, all, err
 }
 
 // ofFlows selects all that tells about flows, in the time of a selection.
@@ -139,166 +105,6 @@ func ofFlows(in *answer.Selection) (*answer.Selection, error) {
 		all.Since, all.Until = in.Since, in.Until
 	}
 	return all, err
-}
-
-// ofEnds selects by arguments that name ends; nil: they are an expression, or there are none.
-func (f *explainOptions) ofEnds(cmd *cobra.Command, k *kit.Kit, args []string) (*answer.Selection, error) {
-	switch len(args) {
-	case 1:
-		if src, dst, ok := splitFlow(args[0]); ok {
-			return f.ofFlow(cmd, k, src, dst)
-		}
-		if one, ok := splitEnd(args[0]); ok && isEnd(k, one) {
-			return f.ofEnd(cmd, k, one)
-		}
-	case 2:
-		src, srcOK := splitEnd(args[0])
-		dst, dstOK := splitEnd(args[1])
-		if srcOK && dstOK && (isEnd(k, src) || isEnd(k, dst)) {
-			return f.ofPair(cmd, k, src, dst)
-		}
-	}
-	return nil, nil
-}
-
-// isEnd reports whether it is an address, or a node has that name.
-func isEnd(k *kit.Kit, e end) bool {
-	if isAddr(e.addr) {
-		return true
-	}
-	_, err := k.AddressesOf("END", []string{e.addr})
-	return err == nil
-}
-
-// hosts is an expression for packets of the end, in the role of src, dst or host.
-func hosts(k *kit.Kit, role string, e end) (string, error) {
-	list, err := k.AddressesOf("END", []string{e.addr})
-	if err != nil {
-		return "", err
-	}
-	for i := range list {
-		list[i] = role + " " + list[i]
-	}
-	text := "(" + strings.Join(list, " or ") + ")"
-	port := strings.TrimPrefix(role+" port", "host ")
-	if e.port != "" {
-		text += " and " + port + " " + e.port
-	}
-	return "(" + text + ")", nil
-}
-
-// ofEnd selects packets to and from one end.
-func (f *explainOptions) ofEnd(cmd *cobra.Command, k *kit.Kit, e end) (*answer.Selection, error) {
-	text, err := hosts(k, "host", e)
-	if err != nil {
-		return nil, err
-	}
-	return f.byText(cmd, text)
-}
-
-// ofPair selects packets between two ends, in both directions.
-func (f *explainOptions) ofPair(cmd *cobra.Command, k *kit.Kit, x, y end) (*answer.Selection, error) {
-	var ways []string
-	for _, way := range [][2]end{{x, y}, {y, x}} {
-		from, err := hosts(k, "src", way[0])
-		if err != nil {
-			return nil, err
-		}
-		to, err := hosts(k, "dst", way[1])
-		if err != nil {
-			return nil, err
-		}
-		ways = append(ways, from+" and "+to)
-	}
-	return f.byText(cmd, "("+strings.Join(ways, ") or (")+")")
-}
-
-// byText selects TCP and UDP by an expression.
-func (f *explainOptions) byText(cmd *cobra.Command, text string) (*answer.Selection, error) {
-	for _, name := range []string{"src", "dst", "sport", "dport"} {
-		if cmd.Flags().Changed(name) {
-			return nil, fault.Usage.Errorf("END beside --%s: give one of them", name)
-		}
-	}
-	s, err := answer.Select(filter.Spec{Proto: "tcp,udp"})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Narrow(text); err != nil {
-		return nil, fault.Usage.Errorf("END: %w", err)
-	}
-	return s, nil
-}
-
-// end is one side of FLOW.
-type end struct{ addr, port string }
-
-// splitFlow reads FLOW. False: it is none, but an expression.
-func splitFlow(text string) (src, dst end, ok bool) {
-	for _, separator := range []string{"-", ">"} {
-		// A node's name can have the sign in it: any of them may be the one between.
-		for i := range text {
-			if !strings.HasPrefix(text[i:], separator) {
-				continue
-			}
-			src, srcOK := splitEnd(strings.TrimSpace(text[:i]))
-			dst, dstOK := splitEnd(strings.TrimSpace(text[i+len(separator):]))
-			if srcOK && dstOK && (src.port != "" || dst.port != "" || isAddr(src.addr) && isAddr(dst.addr) || !strings.ContainsAny(text, " ")) {
-				return src, dst, true
-			}
-		}
-	}
-	return end{}, end{}, false
-}
-
-func isAddr(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil
-}
-
-// splitEnd reads ADDRESS:PORT, [ADDRESS]:PORT, NODE:PORT, or one of these without a port.
-func splitEnd(text string) (e end, ok bool) {
-	if isAddr(text) {
-		return end{addr: text}, true
-	}
-	addr := text
-	if i := strings.LastIndexByte(text, ':'); i >= 0 {
-		if _, err := strconv.ParseUint(text[i+1:], 10, 16); err != nil {
-			return end{}, false
-		}
-		addr, e.port = text[:i], text[i+1:]
-	}
-	if inner, cut := strings.CutPrefix(addr, "["); cut {
-		e.addr = strings.TrimSuffix(inner, "]")
-		return e, isAddr(e.addr)
-	}
-	e.addr = addr
-	return e, addr != "" && !strings.ContainsAny(addr, " :[]()")
-}
-
-// ofFlow selects the packets of FLOW, in either direction: the one that most were sent in may be the other.
-func (f *explainOptions) ofFlow(cmd *cobra.Command, k *kit.Kit, src, dst end) (*answer.Selection, error) {
-	for _, name := range []string{"src", "dst", "sport", "dport"} {
-		if cmd.Flags().Changed(name) {
-			return nil, fault.Usage.Errorf("FLOW beside --%s: give one of them", name)
-		}
-	}
-	spec := filter.Spec{Proto: "tcp,udp", Sport: src.port, Dport: dst.port}
-	for _, side := range []struct {
-		to   *string
-		addr string
-	}{{&spec.Src, src.addr}, {&spec.Dst, dst.addr}} {
-		list, err := k.AddressesOf("FLOW", []string{side.addr})
-		if err != nil {
-			return nil, err
-		}
-		*side.to = strings.Join(list, ",")
-	}
-	s, err := answer.Select(spec)
-	if err != nil {
-		return nil, fault.Usage.Errorf("FLOW: %w", err)
-	}
-	return s, nil
 }
 
 // choice is what the flow is chosen of.

@@ -62,7 +62,7 @@ type fidelityOptions struct {
 func NewFidelityCmd(k *kit.Kit) *cobra.Command {
 	f := &fidelityOptions{Options: fidelity.DefaultOptions, as: kit.NewChoice(asText, "form", asText, asMarkdown, asLatex)}
 	cmd := &cobra.Command{
-		Use:   "fidelity [EXPRESSION]",
+		Use:   "fidelity " + kit.EndsUse,
 		Short: "Say whether links did what tc declares",
 		Long:  fidelityLong,
 		Example: `  radar fidelity

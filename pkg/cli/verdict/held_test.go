@@ -357,7 +357,9 @@ func TestForms(t *testing.T) {
 		t.Errorf("the others: %s", out)
 	}
 	h.Radar(kit.ExitUsage, "explain", "h1", "h9")
-	h.Radar(kit.ExitUsage, "explain", "h1", "h2", "--src", "h1")
+	if out := h.Radar(kit.ExitOK, "explain", "h1", "h2", "--dport", "7001"); !strings.HasPrefix(out, "slow because h2 had nothing to send") {
+		t.Errorf("ends beside a flag: %s", out)
+	}
 	h.Radar(kit.ExitCause, "explain", "h2:7003", "--exit-code")
 	h.Radar(kit.ExitFailure, "explain", "h2:7999", "--exit-code")
 	h.port = 7004

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestSplitArgs: what are ends, and what is an expression. No domain is attached: no name is a node's.
+func TestSplitArgs(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	k := New(nil, nil, nil)
+	k.Domain = "rdrnone"
+	for text, want := range map[string]string{
+		"10.0.0.1:4000-10.0.3.2:5201":         "10.0.0.1 4000, 10.0.3.2 5201 |",
+		"10.0.0.1:4000 > 10.0.3.2:5201":       "10.0.0.1 4000, 10.0.3.2 5201, one way |",
+		"10.0.0.1:4000>10.0.3.2:5201 and tcp": "10.0.0.1 4000, 10.0.3.2 5201, one way | tcp",
+		"10.0.0.1 > 10.0.3.2 icmp echo id 7":  "10.0.0.1 , 10.0.3.2 , one way | icmp echo id 7",
+		"[2001:db8::1]:4000-[2001:db8::2]:80": "2001:db8::1 4000, 2001:db8::2 80 |",
+		"2001:db8::1-2001:db8::2":             "2001:db8::1 , 2001:db8::2 |",
+		"2001:db8::1 10.0.0.0/8":              "2001:db8::1 , 10.0.0.0/8 |",
+		"h1-h2":                               "h1 , h2 |",
+		"h1-10.9.0.2:5201":                    "h1 , 10.9.0.2 5201 |",
+		"web-1:80-h2":                         "web-1 80, h2 |",
+		"h1":                                  "h1 |",
+		"h1 h2":                               "h1 , h2 |",
+		"h1:80 h2 tcp or udp":                 "h1 80, h2 | tcp or udp",
+		"h1 tcp port 80":                      "h1 | tcp port 80",
+		"h1 && not host 10.0.0.1":             "h1 | not host 10.0.0.1",
+		"h1 or h2":                            "| h1 or h2",
+		"host":                                "| host",
+		"host h2":                             "| host h2",
+		"h2 host":                             "h2 , host |",
+		"tcp port 80":                         "| tcp port 80",
+		"port 80-90":                          "| port 80-90",
+		"tcp[0:2] - 1 > 5":                    "| tcp[0:2] - 1 > 5",
+		"len>500":                             "| len>500",
+		"5 < ip[8]":                           "| 5 < ip[8]",
+		"(tcp or udp) and port 80":            "| (tcp or udp) and port 80",
+		"-h2":                                 "| -h2",
+		"[h1]:80-h2":                          "| [h1]:80-h2",
+	} {
+		f, rest := k.splitArgs(strings.Fields(text))
+		var ends []string
+		for _, e := range f.ends {
+			ends = append(ends, e.host+" "+e.port)
+		}
+		if f.oneWay {
+			ends = append(ends, "one way")
+		}
+		got := strings.TrimSpace(fmt.Sprintf("%s | %s", strings.Join(ends, ", "), strings.Join(rest, " ")))
+		if got = strings.ReplaceAll(got, "  |", " |"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"tcp": "tcp", "89": "proto 89", "icmpv6": "icmp6", "": "",
+		"icmp echo id 7":    "icmp[0] = 8 and icmp[4:2] = 7",
+		"icmpv6 reply id 9": "icmp6 and ip6[40] = 129 and ip6[44:2] = 9",
+	} {
+		if got := flowTail(strings.Fields(text)); got != want {
+			t.Errorf("behind ends %q: %q, want %q", text, got, want)
+		}
+	}
+}
