@@ -39,6 +39,10 @@ type Totals struct {
 	// whether they were delivered is not known.
 	Moved uint64 `json:"address_moved"`
 
+	// Unmeasured are packets beside Packets that were counted only, as sums of flows: what became of them is not known.
+	Unmeasured      uint64 `json:"unmeasured,omitempty"`
+	UnmeasuredBytes uint64 `json:"unmeasured_bytes,omitempty"`
+
 	LocalDrops uint64 `json:"local_drops"` // delivered, then freed as a drop
 	Truncated  uint64 `json:"truncated"`   // of all: some events are missing
 	// QueueUnseen are waits in queues of which nothing saw the end (packet.Hop): the links behind
@@ -55,6 +59,7 @@ type Totals struct {
 	OverFlows  uint64 `json:"over_flows"`
 	OverLinks  uint64 `json:"over_links"` // or port, or pair of nodes
 	OverLosses uint64 `json:"over_losses"`
+	OverSums   uint64 `json:"over_sums,omitempty"` // not counted anywhere else
 
 	NoFlow    uint64 `json:"no_flow"`    // their header is not known
 	OverOrder uint64 `json:"over_order"` // known too late for jitter and reordering
@@ -76,7 +81,9 @@ type Aggregates struct {
 	localDrops map[place]*tally
 	hits       int // flows in these
 
-	flows    map[flowKey]*flow
+	flows    map[FlowKey]*flow
+	sums     map[FlowKey]map[Place]*sum
+	sumCount int // of all flows
 	lastFlow *flow
 	buckets  int // of all flows
 	waiting  []arrival
@@ -163,7 +170,8 @@ func New(offset int64) *Aggregates {
 		all:        new(latency),
 		losses:     make(map[place]*tally),
 		localDrops: make(map[place]*tally),
-		flows:      make(map[flowKey]*flow),
+		flows:      make(map[FlowKey]*flow),
+		sums:       make(map[FlowKey]map[Place]*sum),
 		seconds:    MaxSeconds,
 		unlisted:   path{id: noPath, latency: new(latency)},
 	}

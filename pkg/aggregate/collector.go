@@ -102,7 +102,7 @@ func (c *Collector) InFlight(fn func(*packet.Packet)) { c.follower.InFlight(fn) 
 
 // Totals returns the counts, with what is still in flight and what was missed.
 func (c *Collector) Totals() Totals {
-	t, s := c.agg.totals, c.follower.Stats()
+	t, s := c.agg.Totals(), c.follower.Stats()
 	t.InFlight, t.Unread, t.Torn = s.InFlight, s.Unread, s.Torn
 	return t
 }

@@ -19,8 +19,8 @@ const (
 	MaxFlowPaths   = 16      // of one flow
 )
 
-// flowKey is what makes a flow: one direction, as the source saw it.
-type flowKey struct {
+// FlowKey is what makes a flow: one direction, as the source saw it, or as a place that counts saw it.
+type FlowKey struct {
 	src, dst     packet.Addr
 	sport, dport uint16 // of an ICMP echo: identifier, 0
 	ipv6         bool
@@ -29,7 +29,7 @@ type flowKey struct {
 	icmp         uint8 // type
 }
 
-// flowKind says what of a flowKey is there.
+// flowKind says what of a FlowKey is there.
 type flowKind uint8
 
 // The kinds of flows. Later fragments do not show their ports or anything else of
@@ -43,8 +43,10 @@ const (
 	fragmentFlow
 )
 
-func keyOf(p *packet.Packet) flowKey {
-	k := flowKey{src: p.Src, dst: p.Dst, ipv6: p.IPv6, proto: p.Proto}
+// KeyOf is the key of the flow that a packet is of; of its header everything that makes a flow must be there, or said not
+// to be.
+func KeyOf(p *packet.Packet) FlowKey {
+	k := FlowKey{src: p.Src, dst: p.Dst, ipv6: p.IPv6, proto: p.Proto}
 	switch {
 	case p.Later:
 		k.kind = fragmentFlow
@@ -60,7 +62,7 @@ func keyOf(p *packet.Packet) flowKey {
 
 // flow is what is known of one flow.
 type flow struct {
-	key  flowKey
+	key  FlowKey
 	nat  packet.Tuple // as last seen changed on the way
 	tail int32        // last of its arrivals that wait, -1: none
 	head int32
@@ -95,7 +97,7 @@ func (a *Aggregates) flow(p *packet.Packet) *flow {
 		a.totals.NoFlow += uint64(p.Segs)
 		return nil
 	}
-	k := keyOf(p)
+	k := KeyOf(p)
 	if f := a.lastFlow; f != nil && f.key == k {
 		return f
 	}

@@ -93,7 +93,11 @@ type PathRow struct {
 
 // Totals returns the counts of everything added. What is in the ring without an end
 // is not in it: see Collector.Totals.
-func (a *Aggregates) Totals() Totals { return a.totals }
+func (a *Aggregates) Totals() Totals {
+	t := a.totals
+	t.Unmeasured, t.UnmeasuredBytes = a.unmeasured()
+	return t
+}
 
 // Latency returns the groups that have times, those with most packets first.
 func (a *Aggregates) Latency(by By, names packet.Names) []LatencyRow {

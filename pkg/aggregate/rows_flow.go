@@ -65,13 +65,16 @@ type FlowRow struct {
 	NATSport *int   `json:"nat_sport,omitempty"`
 	NATDport *int   `json:"nat_dport,omitempty"`
 
-	Packets    uint64 `json:"packets"` // segments of trains counted each
-	Bytes      uint64 `json:"bytes"`   // IP bytes
-	Delivered  uint64 `json:"delivered"`
-	Left       uint64 `json:"left"`
-	Lost       uint64 `json:"lost"`
-	Expired    uint64 `json:"expired"`
-	Ignored    uint64 `json:"ignored,omitempty"`
+	Packets   uint64 `json:"packets"` // segments of trains counted each
+	Bytes     uint64 `json:"bytes"`   // IP bytes
+	Delivered uint64 `json:"delivered"`
+	Left      uint64 `json:"left"`
+	Lost      uint64 `json:"lost"`
+	Expired   uint64 `json:"expired"`
+	Ignored   uint64 `json:"ignored,omitempty"`
+	// Unmeasured packets were counted only: what became of them, how long they took and by which path they went is not
+	// known. The counts above, latency, jitter, order and paths are of the others.
+	Unmeasured uint64 `json:"unmeasured,omitempty"`
 	LocalDrops uint64 `json:"local_drops"` // of those delivered
 	// Dropped are LocalDrops without what TCP itself has freed: see LossPlace.FreedByTCP.
 	Dropped uint64 `json:"dropped"`
@@ -123,13 +126,25 @@ func (a *Aggregates) timedFlows(names packet.Names, keep func(*packet.Packet) bo
 	_, ways := a.waysByName(names)
 	freed := a.freedByFlow()
 	rows := make([]timedFlow, 0, len(a.flows))
-	for _, f := range a.flows {
+	add := func(f, of *flow, unmeasured uint64) {
 		if keep == nil || keep(f.packet()) {
 			row := f.row(ways, a.offset)
-			row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[f])
-			rows = append(rows, timedFlow{row, f})
+			row.Dropped = row.LocalDrops - min(row.LocalDrops, freed[of])
+			row.Unmeasured = unmeasured
+			rows = append(rows, timedFlow{row, of})
 		}
 	}
+	for _, f := range a.flows {
+		if a.sums[f.key] == nil {
+			add(f, f, 0)
+		}
+	}
+	a.summedFlows(func(measured, all *flow, unmeasured uint64) {
+		if measured == nil {
+			measured = all
+		}
+		add(all, measured, unmeasured)
+	})
 	slices.SortFunc(rows, func(a, b timedFlow) int {
 		return cmp.Or(cmp.Compare(b.Packets, a.Packets), compareFlows(&a.Flow, &b.Flow))
 	})
@@ -139,7 +154,7 @@ func (a *Aggregates) timedFlows(names packet.Names, keep func(*packet.Packet) bo
 func compareFlows(a, b *Flow) int { return cmp.Compare(a.String(), b.String()) }
 
 // name is the flow as others see it.
-func (k *flowKey) name() Flow {
+func (k *FlowKey) name() Flow {
 	f := Flow{IPVersion: 4, Proto: record.ProtoName(k.proto), Src: k.src.Text(k.ipv6), Dst: k.dst.Text(k.ipv6), Fragments: k.kind == fragmentFlow}
 	if k.ipv6 {
 		f.IPVersion = 6

@@ -13,6 +13,8 @@ import (
 // ThroughputRow is what passed a link, port, node or path, or all packets that set
 // out. Bytes are IP bytes; seconds are those of Unix time.
 //
+// Of packets that only sums have counted no rate is known.
+//
 // A link counts a packet when it comes out at its end, a port when it comes in or
 // goes out (before the port's queue), a node each visit when it begins, a path and
 // all when the packet sets out.
@@ -39,15 +41,52 @@ type Second struct {
 // first, and before them one for all packets. The last seconds are those from first
 // on and before end (Unix time, s); each row has at most the last Seconds.
 func (a *Aggregates) Throughput(by By, names packet.Names, first, end int64) []ThroughputRow {
-	var rows []ThroughputRow
-	for name, m := range a.meters(by, names) {
+	meters := a.meters(by, names)
+	rows := a.countedRows(by, names, meters)
+	for name, m := range meters {
 		rows = append(rows, m.row(by, name, first, end))
 	}
 	slices.SortFunc(rows, func(a, b ThroughputRow) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
 	})
-	if a.whole.packets > 0 {
+	packets, bytes := a.unmeasured()
+	switch {
+	case packets > 0:
+		rows = slices.Insert(rows, 0, ThroughputRow{By: by, Name: All, Packets: a.whole.packets + packets, Bytes: a.whole.bytes + bytes})
+	case a.whole.packets > 0:
 		rows = slices.Insert(rows, 0, a.whole.row(by, All, first, end))
+	}
+	return rows
+}
+
+// countedRows are what sums have of ports and nodes, in the place of meters that have less: these it takes out. In which
+// seconds that passed is not known, so there is no rate. Of links and paths sums know nothing.
+func (a *Aggregates) countedRows(by By, names packet.Names, meters map[string]*meter) (rows []ThroughputRow) {
+	passed := make(map[string]sum)
+	add := func(name string, s sum) {
+		t := passed[name]
+		t.add(s)
+		passed[name] = t
+	}
+	switch by {
+	case ByPort:
+		for place, s := range a.counted() {
+			direction := " in"
+			if place.Out {
+				direction = " out"
+			}
+			add(endName(place.Port, names)+direction, s)
+		}
+	case ByNode:
+		for node, s := range a.visited() {
+			add(names.NodeName(node), s)
+		}
+	}
+	for name, s := range passed {
+		if m := meters[name]; m == nil || m.packets < s.packets {
+			rows = append(rows, ThroughputRow{By: by, Name: name, Packets: s.packets, Bytes: s.bytes})
+			delete(meters, name)
+		}
 	}
 	return rows
 }

@@ -16,7 +16,7 @@ import (
 // Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
-	snapshotVersion = 10
+	snapshotVersion = 11
 	headerBytes     = len(magic) + 4 + 4 + 4
 )
 
@@ -43,6 +43,7 @@ func (a *Aggregates) encode(epoch uint32, follower []byte) (chunks [][]byte) {
 	for _, table := range []map[place]*tally{a.losses, a.localDrops} {
 		encodeTallies(e, table)
 	}
+	a.encodeSums(e)
 	chunks = e.chunks()
 	a.written, a.spare = chunks, a.written
 	crc := crc32.Checksum(chunks[0][headerBytes:], crcTable)
@@ -78,6 +79,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 	for _, table := range []map[place]*tally{a.losses, a.localDrops} {
 		d.tallies(a, table, flows)
 	}
+	d.sums(a)
 	if d.bad || len(d.b) > 0 {
 		return nil, nil, fmt.Errorf("%w: it does not end where it should", ErrDamaged)
 	}
@@ -91,7 +93,7 @@ func decode(b []byte, epoch uint32) (a *Aggregates, follower []byte, err error) 
 func (t *Totals) fields() []*uint64 {
 	return []*uint64{
 		&t.Packets, &t.Bytes, &t.Delivered, &t.Left, &t.Lost, &t.Expired, &t.Ignored, &t.Moved, &t.LocalDrops, &t.Truncated, &t.QueueUnseen,
-		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder,
+		&t.OverPaths, &t.OverFlows, &t.OverLinks, &t.OverLosses, &t.NoFlow, &t.OverOrder, &t.OverSums,
 	}
 }
 

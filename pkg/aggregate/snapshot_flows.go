@@ -29,10 +29,7 @@ func (a *Aggregates) encodeFlows(e *encoder) {
 
 func (f *flow) encode(e *encoder) {
 	k, o := &f.key, &f.order
-	e.b = append(e.b, version(k.ipv6), k.proto, byte(k.kind), k.icmp)
-	e.addr(k.src, k.ipv6)
-	e.addr(k.dst, k.ipv6)
-	e.uints(uint64(k.sport), uint64(k.dport))
+	k.encode(e)
 	encodeTuple(e, f.nat, k.ipv6)
 	e.uints(f.packets, f.bytes, f.delivered, f.left, f.lost, f.expired, f.ignored, f.localDrops, f.otherPaths,
 		f.first, f.last-f.first)
@@ -46,6 +43,13 @@ func (f *flow) encode(e *encoder) {
 		e.uints(o.reordered, o.steps, math.Float64bits(o.jitter),
 			o.lastAt-f.first, o.lastSent-f.first, o.maxSent-f.first)
 	}
+}
+
+func (k *FlowKey) encode(e *encoder) {
+	e.b = append(e.b, version(k.ipv6), k.proto, byte(k.kind), k.icmp)
+	e.addr(k.src, k.ipv6)
+	e.addr(k.dst, k.ipv6)
+	e.uints(uint64(k.sport), uint64(k.dport))
 }
 
 func version(ipv6 bool) byte {
@@ -109,13 +113,9 @@ func (d *decoder) flows(a *Aggregates) []*flow {
 
 func (d *decoder) flow() *flow {
 	f := &flow{head: -1, tail: -1}
-	k, o := &f.key, &f.order
-	var fixed [4]byte
-	d.bytes(fixed[:])
-	k.ipv6, k.proto, k.kind, k.icmp = fixed[0] == version(true), fixed[1], flowKind(fixed[2]), fixed[3]
-	k.src, k.dst = d.addr(k.ipv6), d.addr(k.ipv6)
-	k.sport, k.dport = uint16(d.uint()), uint16(d.uint())
-	f.nat = d.tuple(k.ipv6)
+	o := &f.order
+	f.key = d.key()
+	f.nat = d.tuple(f.key.ipv6)
 	var lasted uint64
 	d.uints(&f.packets, &f.bytes, &f.delivered, &f.left, &f.lost, &f.expired, &f.ignored, &f.localDrops, &f.otherPaths,
 		&f.first, &lasted)
@@ -133,6 +133,15 @@ func (d *decoder) flow() *flow {
 	o.jitter = math.Float64frombits(jitter)
 	o.lastAt, o.lastSent, o.maxSent = f.first+at, f.first+sent, f.first+most
 	return f
+}
+
+func (d *decoder) key() (k FlowKey) {
+	var fixed [4]byte
+	d.bytes(fixed[:])
+	k.ipv6, k.proto, k.kind, k.icmp = fixed[0] == version(true), fixed[1], flowKind(fixed[2]), fixed[3]
+	k.src, k.dst = d.addr(k.ipv6), d.addr(k.ipv6)
+	k.sport, k.dport = uint16(d.uint()), uint16(d.uint())
+	return k
 }
 
 func (d *decoder) tuple(ipv6 bool) (t packet.Tuple) {

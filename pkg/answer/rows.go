@@ -122,7 +122,12 @@ var flowOrders = map[FlowOrder]func(*aggregate.FlowRow) float64{
 	ByPackets:  func(r *aggregate.FlowRow) float64 { return float64(r.Packets) },
 	ByBytes:    func(r *aggregate.FlowRow) float64 { return float64(r.Bytes) },
 	ByDuration: func(r *aggregate.FlowRow) float64 { return float64(r.DurationNs) },
-	ByLoss:     LossShare,
+	ByLoss: func(r *aggregate.FlowRow) float64 {
+		if r.Packets == r.Unmeasured {
+			return -1
+		}
+		return LossShare(r)
+	},
 	ByDropped:  func(r *aggregate.FlowRow) float64 { return float64(r.Dropped) },
 	ByRate: func(r *aggregate.FlowRow) float64 {
 		if r.RateBps == nil {
@@ -150,9 +155,13 @@ var flowOrders = map[FlowOrder]func(*aggregate.FlowRow) float64{
 	},
 }
 
-// LossShare is the share of a flow's packets that were lost or expired.
+// LossShare is the share of a flow's packets that were lost or expired, of those that were measured; 0 of none.
 func LossShare(r *aggregate.FlowRow) float64 {
-	return float64(r.Lost+r.Expired) / float64(r.Packets)
+	measured := r.Packets - r.Unmeasured
+	if measured == 0 {
+		return 0
+	}
+	return float64(r.Lost+r.Expired) / float64(measured)
 }
 
 // Throughput is how much passed in groups other than flows. LastBps of its rows is of so many whole seconds
