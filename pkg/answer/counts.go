@@ -9,6 +9,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/ends"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/replies"
 	"github.com/vnetradar/radar/pkg/host/clock"
@@ -118,7 +119,7 @@ func (c *Counts) Remarks() (notes []Note) {
 	if n := total.Truncated; n > 0 && c.sources.Domain() != nil {
 		_, inLoops := ends.Loops(c.sums.Paths(c.Names)) // the rounds that are missing are like those that are there
 		if n -= min(n, inLoops); n > 0 {
-			notes = append(notes, Incomplete{n})
+			notes = append(notes, note.Incomplete{Packets: n})
 		}
 	}
 	if !c.matched || total.Packets == 0 {
@@ -129,7 +130,7 @@ func (c *Counts) Remarks() (notes []Note) {
 
 // nodesSilent adds to notes which nodes did not answer, unless they say so.
 func (c *Counts) nodesSilent(notes []Note) []Note {
-	if !slices.ContainsFunc(notes, func(n Note) bool { return n.Kind() == NodesSilent{}.Kind() }) {
+	if !slices.ContainsFunc(notes, func(n Note) bool { return n.Kind() == note.NodesSilent{}.Kind() }) {
 		notes = append(notes, SilentNodes(c.now)...)
 	}
 	return notes

@@ -7,23 +7,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// Lease is how long sources mark packets.
-type Lease struct {
-	Ends   bool   `json:"ends"`              // false: sources go on without an agent
-	Valid  bool   `json:"valid"`             // sources mark packets
-	LeftNs *int64 `json:"left_ns,omitempty"` // absent if it never ends
-}
-
 // LeaseOf reads a domain's lease.
-func LeaseOf(h *datapath.Handle) Lease {
+func LeaseOf(h *datapath.Handle) note.Lease {
 	left, ends := h.Lease().Left()
-	l := Lease{Ends: ends, Valid: !ends || left > 0}
+	l := note.Lease{Ends: ends, Valid: !ends || left > 0}
 	if ends {
 		ns := max(0, int64(left))
 		l.LeftNs = &ns
@@ -40,7 +34,7 @@ func DomainNotes(name string) (notes []Note) {
 			return err
 		}
 		if process.PID == 0 {
-			notes = append(notes, NoAgent{h.Domain.Name, LeaseOf(h)})
+			notes = append(notes, note.NoAgent{Domain: h.Domain.Name, Lease: LeaseOf(h)})
 		} else {
 			list, err := process.Troubles()
 			if err != nil {
@@ -63,7 +57,7 @@ func appendWarning(notes []Note, err error) []Note {
 	if err == nil || errors.Is(err, domain.ErrNotAttached) {
 		return notes
 	}
-	return append(notes, Warning{err})
+	return append(notes, note.Warning{Err: err})
 }
 
 // TroubleNotes say what a domain's agent cannot do. All that the same full disk is the cause of is one Note.
@@ -74,30 +68,19 @@ func TroubleNotes(name string, list []resident.Trouble) (notes []Note) {
 			full = append(full, t)
 			continue
 		}
-		notes = append(notes, AgentFails{name, t})
+		notes = append(notes, note.AgentFails{Domain: name, Trouble: t})
 	}
 	if len(full) > 0 {
-		notes = append(notes, DiskFull{name, full})
+		notes = append(notes, note.DiskFull{Domain: name, Troubles: full})
 	}
 	return notes
 }
 
 const notMeasured = "not_measured_" // begins the names of counters
 
-// The reasons not to measure that are a Note only where nothing matches: what the user asked for (Watch,
-// IPv6), and what NoAgent explains (Leaseless).
-const (
-	Watch     = "watch"
-	IPv6      = "ipv6"
-	Leaseless = "lease"
-)
-
-// NotMeantReasons are those of NotMeant.
-var NotMeantReasons = []string{Watch, IPv6, Leaseless}
-
-// unmeant are reasons not to measure that NotMeasured leaves out: NotMeantReasons, and discovery between IPv6
+// unmeant are reasons not to measure that NotMeasured leaves out: note.NotMeantReasons, and discovery between IPv6
 // neighbours, which goes on for ever.
-var unmeant = map[string]bool{Watch: true, IPv6: true, Leaseless: true, "neighbour": true}
+var unmeant = map[string]bool{note.Watch: true, note.IPv6: true, note.Leaseless: true, "neighbour": true}
 
 // IsNoted reports whether NotMeasuredNotes count a counter's packets.
 func IsNoted(c *datapath.Counter) bool {
@@ -106,19 +89,19 @@ func IsNoted(c *datapath.Counter) bool {
 
 // NotMeasuredNotes count what could not be measured.
 func NotMeasuredNotes(counters []datapath.Counter) (notes []Note) {
-	var all NotMeasured
+	var all note.NotMeasured
 	for _, c := range counters {
 		if !IsNoted(&c) {
 			continue
 		}
 		all.Packets += c.Value
-		all.Reasons = append(all.Reasons, Reason{strings.TrimPrefix(c.Name, notMeasured), c.Value})
+		all.Reasons = append(all.Reasons, note.Reason{Name: strings.TrimPrefix(c.Name, notMeasured), Packets: c.Value})
 	}
 	if all.Packets > 0 {
 		notes = append(notes, all)
 	}
 	if n := valueOf(counters, notMeasured+"key_in_flight"); n > 0 {
-		notes = append(notes, EqualUnderWay{n})
+		notes = append(notes, note.EqualUnderWay{Packets: n})
 	}
 	return notes
 }

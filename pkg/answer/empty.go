@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -38,9 +39,9 @@ func (r *Ring) WhyEmpty(ctx context.Context, s *Selection) (notes []Note) {
 			return err
 		}
 		if measured := agent.NewTotals(counters, aggregate.Totals{}).Measured; measured == 0 {
-			notes = append(notes, NothingMeasured{r.Domain.Created})
+			notes = append(notes, note.NothingMeasured{Since: r.Domain.Created})
 		} else {
-			notes = append(notes, NothingMatches{measured, r.Domain.Created})
+			notes = append(notes, note.NothingMatches{Measured: measured, Since: r.Domain.Created})
 		}
 		notes = append(notes, e.notes(s, r.Domain.Options.Timeout)...)
 		notes = append(notes, notMeantNotes(counters)...)
@@ -81,16 +82,16 @@ func (r *Ring) lookForCause(s *Selection) (emptiness, error) {
 
 func (e *emptiness) notes(s *Selection, timeout time.Duration) (notes []Note) {
 	if e.underWay > 0 {
-		notes = append(notes, UnderWay{e.underWay, timeout})
+		notes = append(notes, note.UnderWay{Packets: e.underWay, Timeout: timeout})
 	}
 	if len(e.ended) > 0 {
-		notes = append(notes, OtherStates{e.ended})
+		notes = append(notes, note.OtherStates{Packets: e.ended})
 	}
 	if e.forgot && s.Since.Before(e.oldest) {
-		notes = append(notes, Forgotten{e.oldest})
+		notes = append(notes, note.Forgotten{From: e.oldest})
 	}
 	if e.truncated > 0 {
-		notes = append(notes, MayBeMissing{uint64(e.truncated)})
+		notes = append(notes, note.MayBeMissing{Packets: uint64(e.truncated)})
 	}
 	return notes
 }
@@ -99,8 +100,8 @@ func (e *emptiness) notes(s *Selection, timeout time.Duration) (notes []Note) {
 func notMeantNotes(counters []datapath.Counter) (notes []Note) {
 	for _, c := range counters {
 		reason, is := strings.CutPrefix(c.Name, notMeasured)
-		if is && c.Value > 0 && (reason == Watch || reason == IPv6 || reason == Leaseless) {
-			notes = append(notes, NotMeant{reason, c.Value})
+		if is && c.Value > 0 && (reason == note.Watch || reason == note.IPv6 || reason == note.Leaseless) {
+			notes = append(notes, note.NotMeant{Reason: reason, Packets: c.Value})
 		}
 	}
 	return notes

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/ends"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 )
 
@@ -78,7 +79,7 @@ func (c *Counts) stillUnderWay() []Note {
 	if c.underWay == 0 || c.Totals().Packets == 0 || !c.matched {
 		return nil
 	}
-	return []Note{StillUnderWay{c.underWay, c.sources.ring.Domain.Options.Timeout}}
+	return []Note{note.StillUnderWay{Packets: c.underWay, Timeout: c.sources.ring.Domain.Options.Timeout}}
 }
 
 // countUnderWay counts what has not ended, where that was left for when it is asked for.
@@ -139,7 +140,7 @@ func (c *Counts) nothingDropped(rows int) (notes []Note) {
 	}
 	more, agree := c.kernelDrops()
 	if rows == 0 {
-		notes = append(notes, NothingDropped{n, agree})
+		notes = append(notes, note.NothingDropped{Packets: n, NodesAgree: agree})
 	}
 	return append(notes, more...)
 }
@@ -155,7 +156,7 @@ func (c *Counts) links() *placenow.Links {
 // SilentNodes says which nodes did not answer.
 func SilentNodes(l *placenow.Links) []Note {
 	if silent := l.Silent(); silent.Any() {
-		return []Note{NodesSilent{silent}}
+		return []Note{note.NodesSilent{Silent: silent}}
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func portsNotUp(l *placenow.Links, said []placenow.PortState) []Note {
 	if len(list) == 0 {
 		return nil
 	}
-	return []Note{PortsNotUp{list}}
+	return []Note{note.PortsNotUp{Ports: list}}
 }
 
 // kernelDrops say what nodes count themselves of drops after delivery that no row has. agree reports whether all could
@@ -177,13 +178,13 @@ func portsNotUp(l *placenow.Links, said []placenow.PortState) []Note {
 func (c *Counts) kernelDrops() (notes []Note, agree bool) {
 	list, agree := c.links().Drops(c.sums.LocalDrops(c.Names), c.sums.LocalDropsByFlow(c.Names, nil))
 	for _, d := range list {
-		notes = append(notes, KernelDrops{d})
+		notes = append(notes, note.KernelDrops{Drops: d})
 	}
 	return notes, agree
 }
 
 func (c *Counts) placesFull() []Note {
-	return tableFull(Places, c.Totals().OverLosses, aggregate.MaxLosses)
+	return tableFull(note.Places, c.Totals().OverLosses, aggregate.MaxLosses)
 }
 
 // LossesByFlow are Losses with a row for each flow.
@@ -205,7 +206,7 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 		said = append(said, a.List[i].NotUp...)
 	}
 	a.Notes = append(a.Notes, c.expired()...)
-	var n NothingLost
+	var n note.NothingLost
 	for _, f := range c.sums.Flows(c.Names, c.keep) {
 		n.Packets += f.Packets
 	}
@@ -238,14 +239,14 @@ func (c *Counts) otherLosses(lost bool) []Note {
 	if total.Packets == 0 || total.Expired > 0 && drops+freed == 0 {
 		return notes
 	}
-	return append(notes, NothingLost{Packets: total.Packets, Expired: total.Expired > 0, Drops: drops, Freed: freed})
+	return append(notes, note.NothingLost{Packets: total.Packets, Expired: total.Expired > 0, Drops: drops, Freed: freed})
 }
 
 func alsoDropped(n uint64) []Note {
 	if n == 0 {
 		return nil
 	}
-	return []Note{AlsoDropped{n}}
+	return []Note{note.AlsoDropped{Packets: n}}
 }
 
 // loops names the circles that packets went round in until they were lost.
@@ -255,7 +256,7 @@ func (c *Counts) loops() (notes []Note) {
 	}
 	loops, _ := ends.Loops(c.sums.Paths(c.Names))
 	for _, l := range loops {
-		notes = append(notes, RoutingLoop{l.Path, l.Lost})
+		notes = append(notes, note.RoutingLoop{Path: l.Path, Packets: l.Lost})
 	}
 	return notes
 }
@@ -267,10 +268,10 @@ func (c *Counts) expired() (notes []Note) {
 		total := c.Totals()
 		if total.Expired > 0 {
 			seen, more := ends.LastSeen(c.sums.Paths(c.Names))
-			notes = append(notes, Expired{total.Expired, seen, more})
+			notes = append(notes, note.Expired{Packets: total.Expired, LastSeen: seen, More: more})
 		}
 		if total.Moved > 0 {
-			notes = append(notes, MovedAddress{total.Moved})
+			notes = append(notes, note.MovedAddress{Packets: total.Moved})
 		}
 		return notes
 	}
@@ -279,7 +280,7 @@ func (c *Counts) expired() (notes []Note) {
 		n += f.Expired
 	}
 	if n > 0 {
-		notes = append(notes, Expired{Packets: n})
+		notes = append(notes, note.Expired{Packets: n})
 	}
 	return notes
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/ends"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -25,15 +26,15 @@ import (
 
 // TestOtherLosses: without a loss that the kernel reported, packets that expired and drops after delivery are both said.
 func TestOtherLosses(t *testing.T) {
-	expired := Expired{Packets: 1, LastSeen: []ends.Seen{{Node: "r", Packets: 1, Ports: []ends.Port{{Port: "eth0", Out: true, Packets: 1}}}}}
+	expired := note.Expired{Packets: 1, LastSeen: []ends.Seen{{Node: "r", Packets: 1, Ports: []ends.Port{{Port: "eth0", Out: true, Packets: 1}}}}}
 	for name, c := range map[string]struct {
 		expired, dropped int
 		want             []Note
 	}{
-		"nothing": {0, 0, []Note{NothingLost{Packets: 1}}},
+		"nothing": {0, 0, []Note{note.NothingLost{Packets: 1}}},
 		"expired": {1, 0, []Note{expired}},
-		"dropped": {0, 2, []Note{NothingLost{Packets: 3, Drops: 2}}},
-		"both":    {1, 2, []Note{expired, NothingLost{Packets: 4, Expired: true, Drops: 2}}},
+		"dropped": {0, 2, []Note{note.NothingLost{Packets: 3, Drops: 2}}},
+		"both":    {1, 2, []Note{expired, note.NothingLost{Packets: 4, Expired: true, Drops: 2}}},
 	} {
 		sums := aggregate.New(0)
 		add := func(n int, state record.State, local bool) {

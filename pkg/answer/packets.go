@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
@@ -140,7 +141,7 @@ func (f *Follower) Unread() uint64 { return f.follower.Stats().Unread - f.unread
 // Notes say what was overwritten before it could be read, since the first Poll.
 func (f *Follower) Notes() []Note {
 	if unread := f.Unread(); unread > 0 {
-		return []Note{Unread{unread}}
+		return []Note{note.Unread{Packets: unread}}
 	}
 	return nil
 }

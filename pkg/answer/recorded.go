@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/recording"
@@ -67,15 +68,15 @@ func (r *Recorded) Now() time.Time {
 func (r *Recorded) Of() *domain.Domain { return r.Last.Domain }
 
 // Covers says from when to when.
-func (r *Recorded) Covers() RecordingCovers {
+func (r *Recorded) Covers() note.RecordingCovers {
 	first, last := r.Span()
-	return RecordingCovers{r.Path, first, last}
+	return note.RecordingCovers{Path: r.Path, First: first, Last: last}
 }
 
 // Missing says what was not finished, and so is not read.
 func (r *Recorded) Missing() []Note {
 	if u := r.Dir.Unfinished(); u.PID != 0 || len(u.Files) > 0 || u.Nothing {
-		return []Note{RecordingUnfinished{r.Path, u}}
+		return []Note{note.RecordingUnfinished{Path: r.Path, Unfinished: u}}
 	}
 	return nil
 }
@@ -114,10 +115,10 @@ const mostDamages = 8
 // DamageNotes say what of a recording cannot be read.
 func DamageNotes(list []segments.Damage) (notes []Note) {
 	if len(list) > mostDamages {
-		return []Note{SegmentDamaged{Damage: list[0], Others: len(list) - 1}}
+		return []Note{note.SegmentDamaged{Damage: list[0], Others: len(list) - 1}}
 	}
 	for _, d := range list {
-		notes = append(notes, SegmentDamaged{Damage: d})
+		notes = append(notes, note.SegmentDamaged{Damage: d})
 	}
 	return notes
 }
@@ -140,9 +141,9 @@ func (r *Recorded) Unended() []Note {
 	case u.PID != 0 || r.Dir.IsFile():
 		return nil
 	case len(u.Files) > 0:
-		return []Note{RecordingUnfinished{r.Path, u}}
+		return []Note{note.RecordingUnfinished{Path: r.Path, Unfinished: u}}
 	case r.Last.Open > 0:
-		return []Note{RecordingWithoutEnd{r.Path, r.Last.Open}}
+		return []Note{note.RecordingWithoutEnd{Path: r.Path, Recorders: r.Last.Open}}
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func (r *Recorded) Unended() []Note {
 // NotKeptNotes say how many packets were not kept, by cause.
 func NotKeptNotes(packets map[string]uint64) (notes []Note) {
 	for _, cause := range SortedKeys(packets) {
-		notes = append(notes, NotKept{packets[cause], cause})
+		notes = append(notes, note.NotKept{Packets: packets[cause], Cause: cause})
 	}
 	return notes
 }
@@ -239,7 +240,7 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 	}
 	notes = r.damage()
 	if incomplete > 0 && r.Last.Domain != nil {
-		notes = append(notes, Incomplete{incomplete})
+		notes = append(notes, note.Incomplete{Packets: incomplete})
 	}
 	if !found {
 		notes = append(notes, r.WhyEmpty(ctx, s)...)
@@ -258,7 +259,7 @@ func (r *Recorded) WhyEmpty(ctx context.Context, s *Selection) []Note {
 		return nil
 	})
 	if len(ended) > 0 {
-		notes = append(notes, OtherStates{ended})
+		notes = append(notes, note.OtherStates{Packets: ended})
 	}
 	return appendWarning(notes, err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/replies"
 )
@@ -34,18 +35,18 @@ func (c *Counts) replies(unsent []Note) (notes []Note) {
 		n, known := c.links().Answered(u.Node, u.Proto)
 		return known && u.ICMPID != nil && n >= delivered[u.Node+u.Proto] // its answers were not measured
 	}, Tell: func(u *replies.Unanswered) bool {
-		note, is := c.unanswered(*u)
+		row, is := c.unanswered(*u)
 		if is {
-			notes = append(notes, note)
+			notes = append(notes, row)
 		}
 		return is
 	}}
 	_, elsewhere := replies.Find(seen, choice)
 	for _, e := range elsewhere {
-		notes = append(notes, AnswersElsewhere{e})
+		notes = append(notes, note.AnswersElsewhere{Elsewhere: e})
 	}
 	for _, u := range replies.FindUntranslated(seen, choice) {
-		notes = append(notes, NotTranslated{u})
+		notes = append(notes, note.NotTranslated{Untranslated: u})
 	}
 	return append(notes, c.errorsLimited()...)
 }
@@ -68,12 +69,12 @@ func (c *Counts) translationGone(p *aggregate.LossPlace, flows []aggregate.Flow,
 
 // unanswered asks the node why it sent no answer. A watch, or a protocol in which not everything is answered, tells nothing
 // by itself: only what the node says counts.
-func (c *Counts) unanswered(u replies.Unanswered) (note Unanswered, is bool) {
-	note.Unanswered = u
-	note.Cause, _ = c.links().NoAnswer(&placenow.Request{Node: u.Node, From: u.From, To: u.To, Proto: u.Proto, Port: u.Port})
+func (c *Counts) unanswered(u replies.Unanswered) (row note.Unanswered, is bool) {
+	row.Unanswered = u
+	row.Cause, _ = c.links().NoAnswer(&placenow.Request{Node: u.Node, From: u.From, To: u.To, Proto: u.Proto, Port: u.Port})
 	d := c.sources.Domain()
 	sure := u.Proto != "udp" && u.Dropped < u.Requests && (d == nil || d.Options.Watch == "")
-	return note, note.Cause != nil || sure || u.OtherSource.IsValid()
+	return row, row.Cause != nil || sure || u.OtherSource.IsValid()
 }
 
 // askedFlows are the names of the flows that are asked for; nil: all.
@@ -91,8 +92,8 @@ func (c *Counts) askedFlows() map[string]bool {
 // saidUnsent reports whether there is a note that the node itself dropped packets to who asked.
 func saidUnsent(notes []Note, u *replies.Unanswered) bool {
 	return slices.ContainsFunc(notes, func(n Note) bool {
-		unsent, is := n.(Unsent)
-		return is && unsent.Node == u.Node && slices.ContainsFunc(unsent.Flows, func(f UnsentFlow) bool { return f.Dst == u.From.String() })
+		unsent, is := n.(note.Unsent)
+		return is && unsent.Node == u.Node && slices.ContainsFunc(unsent.Flows, func(f note.UnsentFlow) bool { return f.Dst == u.From.String() })
 	})
 }
 
@@ -117,7 +118,7 @@ func (c *Counts) errorsLimited() (notes []Note) {
 	}
 	for _, of := range order {
 		if limited, ok := c.links().ErrorsLimited(of.node, of.v6); ok {
-			notes = append(notes, ErrorsLimited{expired[of], limited})
+			notes = append(notes, note.ErrorsLimited{Packets: expired[of], Limited: limited})
 		}
 	}
 	return notes
@@ -126,7 +127,7 @@ func (c *Counts) errorsLimited() (notes []Note) {
 // unusable says which addresses nodes have and do not use.
 func unusable(l *placenow.Links) []Note {
 	if list := l.Unusables(); len(list) > 0 {
-		return []Note{AddressesUnusable{list}}
+		return []Note{note.AddressesUnusable{List: list}}
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func unusable(l *placenow.Links) []Note {
 // noRouteOut says of which nodes programs sent packets to where these have no route: of such nothing is measured.
 func noRouteOut(l *placenow.Links) (notes []Note) {
 	for _, n := range l.NoRoutesOut() {
-		notes = append(notes, NoRouteOut{n})
+		notes = append(notes, note.NoRouteOut{NoRouteOut: n})
 	}
 	return notes
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/join"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -56,7 +57,7 @@ func (r *Reports) HasNode(name string) bool {
 
 // WhyEmpty implements Source: it says what was collected.
 func (r *Reports) WhyEmpty(context.Context, *Selection) []Note {
-	return []Note{NoReportMatches{r.info.Next - r.info.First, r.info.Since}}
+	return []Note{note.NoReportMatches{Reports: r.info.Next - r.info.First, Since: r.info.Since}}
 }
 
 // Count implements Source.
@@ -79,7 +80,7 @@ func (r *Reports) Count(ctx context.Context, q *Question, to *Counts) ([]Note, e
 	}
 	to.Names = numbers
 	if numbers.Over > 0 {
-		notes = append(notes, Unnamed{numbers.Over})
+		notes = append(notes, note.Unnamed{Visits: numbers.Over})
 	}
 	return notes, nil
 }
@@ -151,13 +152,13 @@ func (r *Reports) eachOf(ctx context.Context, s *Selection, fn func(*collect.Rep
 	}
 	var notes []Note
 	if i.First > 0 {
-		notes = append(notes, ReportsKept{i.Next, i.Next - i.First})
+		notes = append(notes, note.ReportsKept{Datagrams: i.Next, Kept: i.Next - i.First})
 	}
 	if !i.All && i.Metrics.Unchanged > 0 {
-		notes = append(notes, ReportsUnchanged{i.Metrics.Unchanged})
+		notes = append(notes, note.ReportsUnchanged{Reports: i.Metrics.Unchanged})
 	}
 	if i.Gaps > 0 {
-		notes = append(notes, ReportsMissing{i.Gaps})
+		notes = append(notes, note.ReportsMissing{Reports: i.Gaps})
 	}
 	selected := func(p *collect.Reported) {
 		if s.Match(&p.Packet, numbers) {

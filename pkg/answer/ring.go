@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -48,16 +49,16 @@ func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note
 	if !q.sinceAttach(r.Domain.Created) {
 		return r.countScanned(ctx, q, to)
 	}
-	note, err := r.Collect()
+	unused, err := r.Collect()
 	if err != nil {
 		return nil, err
 	}
-	if note != "" {
-		notes = append(notes, SnapshotUnused{note})
+	if unused != "" {
+		notes = append(notes, note.SnapshotUnused{Why: unused})
 	}
 	to.sums = r.Collector.Aggregates()
 	all := r.Collector.Totals()
-	to.gaps = note != "" || all.Unread+all.Torn > 0
+	to.gaps = unused != "" || all.Unread+all.Torn > 0
 	// Each of them is decoded, up to a whole ring: most questions do not ask for it.
 	to.late = func() {
 		r.Collector.InFlight(func(p *packet.Packet) { to.addUnderWay(p, q.matchAnyState(p, r.Decoder)) })
@@ -93,10 +94,10 @@ func (r *Ring) countScanned(ctx context.Context, q *Question, to *Counts) (notes
 		since = r.Domain.Created
 	}
 	if oldest := r.oldest(&stats); stats.Forgot && oldest.After(since) && (q.Last == 0 || found < q.Last) {
-		notes = append(notes, OlderMissing{oldest})
+		notes = append(notes, note.OlderMissing{From: oldest})
 	}
 	if stats.Torn > 0 {
-		notes = append(notes, Overwritten{stats.Torn})
+		notes = append(notes, note.Overwritten{Packets: stats.Torn})
 	}
 	return notes, ctx.Err()
 }
@@ -148,13 +149,13 @@ func (r *Ring) Records(ctx context.Context, s *Selection, fn func(*record.Record
 		return nil, err
 	}
 	if m.incomplete > 0 {
-		notes = append(notes, Incomplete{m.incomplete})
+		notes = append(notes, note.Incomplete{Packets: m.incomplete})
 	}
 	if !m.found {
 		notes = append(notes, r.WhyEmpty(ctx, s)...)
 	}
 	if m.torn > 0 {
-		notes = append(notes, Overwritten{m.torn})
+		notes = append(notes, note.Overwritten{Packets: m.torn})
 	}
 	return notes, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 )
 
 // Rows are the answer to a question: its rows, and what else there is to say.
@@ -30,7 +31,7 @@ func (c *Counts) Latency(by aggregate.By) Rows[aggregate.LatencyRow] {
 // queueUnseen says how many waits are missing in rows of queues, and are part of those of links.
 func (c *Counts) queueUnseen(by aggregate.By) []Note {
 	if n := c.Totals().QueueUnseen; n > 0 && (by == aggregate.ByQueue || by == aggregate.ByLink) {
-		return []Note{QueueUnseen{n}}
+		return []Note{note.QueueUnseen{Waits: n}}
 	}
 	return nil
 }
@@ -38,7 +39,7 @@ func (c *Counts) queueUnseen(by aggregate.By) []Note {
 // noLatency says why there is no row of latencies although there were packets.
 func (c *Counts) noLatency(by aggregate.By, rows int) []Note {
 	if n := c.Totals().Packets; rows == 0 && n > 0 && c.matched {
-		return []Note{NoLatency{by, n}}
+		return []Note{note.NoLatency{By: by, Packets: n}}
 	}
 	return nil
 }
@@ -55,7 +56,7 @@ func (c *Counts) Spreads(by aggregate.By, top int) (rows Rows[aggregate.Spread],
 	rows.List, more = c.sums.Spreads(by, c.Names, c.keep, top)
 	rows.Notes = slices.Concat(c.rowsFull(by), c.noLatency(by, len(rows.List)), c.queueUnseen(by))
 	if by == aggregate.ByFlow {
-		rows.Notes = append(rows.Notes, tableFull(Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
+		rows.Notes = append(rows.Notes, tableFull(note.Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
 	}
 	return rows, more
 }
@@ -68,9 +69,9 @@ func (c *Counts) Flows(order FlowOrder, top int) Rows[aggregate.FlowRow] {
 
 func (c *Counts) topFlows(flows []aggregate.FlowRow, order FlowOrder, top int) ([]aggregate.FlowRow, []Note) {
 	total := c.Totals()
-	notes := tableFull(Flows, total.OverFlows, aggregate.MaxFlowRows)
+	notes := tableFull(note.Flows, total.OverFlows, aggregate.MaxFlowRows)
 	if total.OverOrder > 0 {
-		notes = append(notes, Unordered{total.OverOrder})
+		notes = append(notes, note.Unordered{Packets: total.OverOrder})
 	}
 	flows, more := firstFlows(flows, order, top)
 	notes = append(notes, more...)
@@ -84,12 +85,12 @@ func firstFlows(flows []aggregate.FlowRow, order FlowOrder, top int) ([]aggregat
 	if top == 0 || len(flows) <= top {
 		return flows, nil
 	}
-	return flows[:top], []Note{MoreFlows{len(flows) - top}}
+	return flows[:top], []Note{note.MoreFlows{Flows: len(flows) - top}}
 }
 
 // inexact says which percentiles are off by more than usual.
 func inexact(flows []aggregate.FlowRow) []Note {
-	var n Inexact
+	var n note.Inexact
 	for i := range flows {
 		if q := flows[i].Latency; q != nil && q.Inexact > 0 {
 			n.Flows++
@@ -128,7 +129,7 @@ var flowOrders = map[FlowOrder]func(*aggregate.FlowRow) float64{
 		}
 		return LossShare(r)
 	},
-	ByDropped:  func(r *aggregate.FlowRow) float64 { return float64(r.Dropped) },
+	ByDropped: func(r *aggregate.FlowRow) float64 { return float64(r.Dropped) },
 	ByRate: func(r *aggregate.FlowRow) float64 {
 		if r.RateBps == nil {
 			return -1
@@ -174,7 +175,7 @@ func (c *Counts) Throughput(by aggregate.By, seconds int64) Rows[aggregate.Throu
 // ThroughputOfFlows is how much passed in each flow, of the first top flows with most bytes; 0: of all.
 func (c *Counts) ThroughputOfFlows(top int) Rows[aggregate.ThroughputRow] {
 	flows, notes := firstFlows(c.sums.Flows(c.Names, c.keep), ByBytes, top)
-	notes = append(notes, tableFull(Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
+	notes = append(notes, tableFull(note.Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
 	return Rows[aggregate.ThroughputRow]{aggregate.ThroughputOfFlows(flows), notes}
 }
 
@@ -183,19 +184,19 @@ func (c *Counts) rowsFull(by aggregate.By) []Note {
 	t := c.Totals()
 	switch {
 	case by == aggregate.ByPath:
-		return tableFull(Paths, t.OverPaths, aggregate.MaxPaths)
+		return tableFull(note.Paths, t.OverPaths, aggregate.MaxPaths)
 	case t.OverLinks > 0:
-		return []Note{NoRoom{t.OverLinks}}
+		return []Note{note.NoRoom{Packets: t.OverLinks}}
 	}
 	return nil
 }
 
 // tableFull says that a table was full and lacks n packets.
-func tableFull(table Table, n uint64, limit int) []Note {
+func tableFull(table note.Table, n uint64, limit int) []Note {
 	if n == 0 {
 		return nil
 	}
-	return []Note{TableFull{table, n, limit}}
+	return []Note{note.TableFull{Table: table, Packets: n, Limit: limit}}
 }
 
 // secondsKept says where the seconds that are kept begin later than what was asked for.
@@ -210,7 +211,7 @@ func secondsKept(rows []rowSeconds, since time.Time) []Note {
 	if short == 0 {
 		return nil
 	}
-	return []Note{SecondsKept{short, aggregate.Seconds, time.Unix(from, 0)}}
+	return []Note{note.SecondsKept{Rows: short, Seconds: aggregate.Seconds, From: time.Unix(from, 0)}}
 }
 
 // rowSeconds is how many of a row's seconds are kept, and which.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 )
 
 // Seconds that begin later than what was asked for are a note, with the second from which on all rows have
@@ -18,8 +19,8 @@ func TestSecondsKept(t *testing.T) {
 		seconds[i].At = int64(1000 + i)
 	}
 	rows := []rowSeconds{{aggregate.Seconds + 5, seconds}, {aggregate.Seconds, seconds}, {7, seconds[:7]}}
-	note := []Note{SecondsKept{Rows: 1, Seconds: aggregate.Seconds, From: time.Unix(1000, 0)}}
-	for since, want := range map[int64][]Note{0: note, 990: note, 1000: nil} {
+	kept := []Note{note.SecondsKept{Rows: 1, Seconds: aggregate.Seconds, From: time.Unix(1000, 0)}}
+	for since, want := range map[int64][]Note{0: kept, 990: kept, 1000: nil} {
 		if got := secondsKept(rows, time.Unix(since, 0)); !reflect.DeepEqual(got, want) {
 			t.Errorf("since %d: %+v, want %+v", since, got, want)
 		}
@@ -43,13 +44,13 @@ func TestFirstFlows(t *testing.T) {
 		want  []uint64 // packets, which name flows
 		notes []Note
 	}{
-		{ByPackets, 0, []uint64{3, 2, 1}, []Note{Inexact{1, 4}}},
-		{ByPackets, 3, []uint64{3, 2, 1}, []Note{Inexact{1, 4}}},
-		{ByPackets, 2, []uint64{3, 2}, []Note{MoreFlows{1}}},
-		{ByBytes, 1, []uint64{1}, []Note{MoreFlows{2}, Inexact{1, 4}}},
-		{ByRate, 0, []uint64{2, 3, 1}, []Note{Inexact{1, 4}}},
-		{ByLatency, 0, []uint64{1, 3, 2}, []Note{Inexact{1, 4}}},
-		{ByLoss, 0, []uint64{2, 1, 3}, []Note{Inexact{1, 4}}},
+		{ByPackets, 0, []uint64{3, 2, 1}, []Note{note.Inexact{Flows: 1, Packets: 4}}},
+		{ByPackets, 3, []uint64{3, 2, 1}, []Note{note.Inexact{Flows: 1, Packets: 4}}},
+		{ByPackets, 2, []uint64{3, 2}, []Note{note.MoreFlows{Flows: 1}}},
+		{ByBytes, 1, []uint64{1}, []Note{note.MoreFlows{Flows: 2}, note.Inexact{Flows: 1, Packets: 4}}},
+		{ByRate, 0, []uint64{2, 3, 1}, []Note{note.Inexact{Flows: 1, Packets: 4}}},
+		{ByLatency, 0, []uint64{1, 3, 2}, []Note{note.Inexact{Flows: 1, Packets: 4}}},
+		{ByLoss, 0, []uint64{2, 1, 3}, []Note{note.Inexact{Flows: 1, Packets: 4}}},
 	} {
 		rows, notes := c.topFlows(flows(), test.order, test.top)
 		var got []uint64

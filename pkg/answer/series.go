@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 )
 
@@ -127,7 +128,7 @@ func (c *Counts) LossesBetween(from, end int64, afterDelivery bool) *RecentLosse
 // question must have asked for it (BySecond).
 func (c *Counts) LatencyBySecond(by aggregate.By) (a Rows[LatencySecond]) {
 	if from := c.timeline.From(); from > 0 {
-		a.Notes = append(a.Notes, SecondsShown{time.Unix(from, 0)})
+		a.Notes = append(a.Notes, note.SecondsShown{From: time.Unix(from, 0)})
 	}
 	for _, row := range c.timeline.Latency(by, c.Names) {
 		a.List = append(a.List, LatencySecond{row.At, row.LatencyRow})

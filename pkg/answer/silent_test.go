@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -58,7 +59,7 @@ func TestNodesSilent(t *testing.T) {
 	r := &Ring{&agent.Reader{Domain: d}}
 	isSaid := func(notes []Note) bool {
 		return slices.ContainsFunc(notes, func(n Note) bool {
-			silent, is := n.(NodesSilent)
+			silent, is := n.(note.NodesSilent)
 			return is && slices.Equal(silent.NoAnswer, []string{"h1"})
 		})
 	}
@@ -73,7 +74,7 @@ func TestNodesSilent(t *testing.T) {
 	if notes := c.Remarks(); !isSaid(notes) {
 		t.Errorf("the rows: %v", notes)
 	}
-	if notes := c.nodesSilent([]Note{NodesSilent{}}); len(notes) != 1 {
+	if notes := c.nodesSilent([]Note{note.NodesSilent{}}); len(notes) != 1 {
 		t.Errorf("it is said twice: %v", notes)
 	}
 	lost := &backpack.Found{Record: record.Record{State: record.Lost, Loss: &record.Loss{Node: "h1", Port: "e0", At: record.AtEgress, Reason: "QDISC_DROP"}}}

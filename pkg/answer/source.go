@@ -10,12 +10,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
+
+// Note is what the rows of an answer do not say.
+type Note = note.Note
 
 // Source is where packets come from. It is for one goroutine.
 type Source interface {
@@ -79,7 +83,7 @@ func Open(name string, s *Selection) (*Sources, []Note, error) {
 	case err != nil && ring == nil:
 		return nil, nil, err
 	case err != nil:
-		notes = append(notes, ReportsDamaged{err})
+		notes = append(notes, note.ReportsDamaged{Err: err})
 	case all.reports == nil && ring == nil:
 		return nil, nil, notAttached
 	}
@@ -253,7 +257,7 @@ func (s *Sources) Count(ctx context.Context, q *Question, to *Counts) (notes []N
 	more, err := s.reports.Count(ctx, q, to)
 	notes = append(notes, more...)
 	if err == nil && q.Last > 0 && s.ring != nil {
-		notes = append(notes, LastOfEach{q.Last})
+		notes = append(notes, note.LastOfEach{Last: q.Last})
 	}
 	return notes, err
 }
@@ -284,14 +288,14 @@ func (s *Sources) Records(ctx context.Context, selected *Selection, fn func(*rec
 		return notes, err
 	}
 	if met.torn > 0 {
-		notes = append(notes, Overwritten{met.torn})
+		notes = append(notes, note.Overwritten{Packets: met.torn})
 	}
 	slices.SortStableFunc(rows, func(x, y *record.Record) int { return cmp.Compare(x.TNs, y.TNs) })
 	if selected.Last > 0 && len(rows) > selected.Last {
 		rows = rows[len(rows)-selected.Last:]
 	}
 	if met.incomplete > 0 {
-		notes = append(notes, Incomplete{met.incomplete})
+		notes = append(notes, note.Incomplete{Packets: met.incomplete})
 	}
 	if len(rows) == 0 {
 		notes = append(notes, s.ring.WhyEmpty(ctx, selected)...)

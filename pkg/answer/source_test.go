@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/packet"
@@ -76,7 +77,7 @@ func TestReportsAlone(t *testing.T) {
 		t.Fatalf("%+v, %+v, %v", s, notes, err)
 	}
 	defer s.Close()
-	missing, nothing := ReportsMissing{1}, NoReportMatches{4, time.Unix(1_700_000_000, 0).UTC()}
+	missing, nothing := note.ReportsMissing{Reports: 1}, note.NoReportMatches{Reports: 4, Since: time.Unix(1_700_000_000, 0).UTC()}
 	for _, c := range []struct {
 		change  func(*Selection)
 		packets int

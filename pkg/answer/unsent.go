@@ -5,36 +5,18 @@ package answer
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
-
-// UnsentFlow is what a node dropped of one flow before it was sent.
-type UnsentFlow struct {
-	Proto   string
-	Dst     string
-	Dport   *int // nil: the protocol has none
-	Packets uint64
-}
-
-// String is "udp to 10.0.1.9:53".
-func (f *UnsentFlow) String() string {
-	end := f.Dst
-	if f.Dport != nil {
-		end = net.JoinHostPort(f.Dst, strconv.Itoa(*f.Dport))
-	}
-	return f.Proto + " to " + end
-}
 
 // unsentNotes say what nodes dropped before it was sent, since attach, as far as it is selected.
 func (r *Ring) unsentNotes(s *Selection, now *placenow.Links) (notes []Note) {
@@ -51,7 +33,7 @@ func (r *Ring) unsentNotes(s *Selection, now *placenow.Links) (notes []Note) {
 			return fmt.Errorf("read counters: %w", err)
 		}
 		if n := valueOf(counters, "unsent_full"); n > 0 {
-			notes = append(notes, UnsentFull{n})
+			notes = append(notes, note.UnsentFull{Packets: n})
 		}
 		return nil
 	})
@@ -59,7 +41,7 @@ func (r *Ring) unsentNotes(s *Selection, now *placenow.Links) (notes []Note) {
 }
 
 // unsent has one row for each node and reason, most packets first.
-func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *placenow.Links) (rows []Unsent) {
+func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *placenow.Links) (rows []note.Unsent) {
 	for i := range list {
 		u := &list[i]
 		p := r.unsentPacket(u)
@@ -67,21 +49,21 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *placenow.Links)
 			continue
 		}
 		reason, function := r.Decoder.Why(u.Where)
-		of := Unsent{Node: r.Decoder.NodeName(p.Loss.Node), Reason: reason, Function: function,
+		of := note.Unsent{Node: r.Decoder.NodeName(p.Loss.Node), Reason: reason, Function: function,
 			SinceAttach: !s.Since.IsZero() || !s.Until.IsZero()}
-		at := slices.IndexFunc(rows, func(row Unsent) bool {
+		at := slices.IndexFunc(rows, func(row note.Unsent) bool {
 			return row.Node == of.Node && row.Reason == of.Reason && row.Function == of.Function
 		})
 		if at < 0 {
 			at, rows = len(rows), append(rows, of)
 		}
-		flow := UnsentFlow{Proto: record.ProtoName(u.Proto), Dst: u.Dst.String(), Packets: u.Packets}
+		flow := note.UnsentFlow{Proto: record.ProtoName(u.Proto), Dst: u.Dst.String(), Packets: u.Packets}
 		if u.Dport != 0 {
 			port := int(u.Dport)
 			flow.Dport = &port
 		}
 		rows[at].Packets += u.Packets
-		rows[at].add(now.OfUnsent(u.Port, u.Dst.String(), reason, function), r.Domain.PortByID(u.Port))
+		addPort(&rows[at], now.OfUnsent(u.Port, u.Dst.String(), reason, function), r.Domain.PortByID(u.Port))
 		if rows[at].Causes == nil {
 			flow := aggregate.Flow{Proto: record.ProtoName(u.Proto), Src: u.Src.String(), Dst: u.Dst.String()}
 			rows[at].Causes = now.Causes(&aggregate.LossPlace{Node: of.Node, Reason: reason, Function: function}, []aggregate.Flow{flow}, 0)
@@ -90,11 +72,11 @@ func (r *Ring) unsent(list []datapath.Unsent, s *Selection, now *placenow.Links)
 		rows[at].Flows = append(rows[at].Flows, flow)
 	}
 	for i := range rows {
-		slices.SortFunc(rows[i].Flows, func(x, y UnsentFlow) int {
+		slices.SortFunc(rows[i].Flows, func(x, y note.UnsentFlow) int {
 			return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.String(), y.String()))
 		})
 	}
-	slices.SortFunc(rows, func(x, y Unsent) int {
+	slices.SortFunc(rows, func(x, y note.Unsent) int {
 		return cmp.Or(cmp.Compare(y.Packets, x.Packets), cmp.Compare(x.Node, y.Node), cmp.Compare(x.Reason, y.Reason))
 	})
 	return rows
@@ -110,8 +92,8 @@ func isDiscovery(u *datapath.Unsent) bool {
 	return false
 }
 
-// add notes by which port the packets were to be sent.
-func (u *Unsent) add(states []placenow.PortState, port *domain.Port) {
+// addPort notes by which port the packets were to be sent.
+func addPort(u *note.Unsent, states []placenow.PortState, port *domain.Port) {
 	for _, p := range states {
 		if !slices.Contains(u.NotUp, p) {
 			u.NotUp = append(u.NotUp, p)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/vnet/inspect"
 )
@@ -126,29 +126,29 @@ func (s *Names) answerCause(c *placenow.Cause) string {
 }
 
 // replyNote has words for what became of answers.
-func (w Sentences) replyNote(n answer.Note) (key, text string) {
+func (w Sentences) replyNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.Unanswered: // with -f once for each flow and cause
+	case note.Unanswered: // with -f once for each flow and cause
 		text = unansweredText(&n)
 		key, _, _ = strings.Cut(text, " (")
 		return key, text
-	case answer.AnswersElsewhere:
+	case note.AnswersElsewhere:
 		return "elsewhere " + n.Flow.String(), fmt.Sprintf("answers of %s to %s go another way than the questions (asymmetric: %s, answers %s), and %s lost there",
 			n.Dst, n.Src, n.Path, n.Back, PacketsWere(n.Lost))
-	case answer.NotTranslated:
+	case note.NotTranslated:
 		who := "a node on the way"
 		if len(n.Between) > 0 {
 			who = strings.Join(n.Between, " or ")
 		}
 		return "translation " + n.Flow.String(), fmt.Sprintf("an answer of %s came to %s untranslated, from %s (%s did not translate it back: conntrack took it for invalid, or had no entry any more), and %s sent %s back there",
 			n.Dst, n.Src, n.End, who, n.Src, Plural(int(n.Packets), "packet"))
-	case answer.ErrorsLimited:
+	case note.ErrorsLimited:
 		return "limited " + n.Node, fmt.Sprintf("%s answered not all of the %s whose TTL was used up: its ICMP errors are limited (icmp_ratelimit): %d sent, %d held back since attach",
 			n.Node, Plural(int(n.Packets), "packet"), n.Sent, n.Held)
-	case answer.AddressesUnusable:
+	case note.AddressesUnusable:
 		text = unusableText(n.List)
 		return text, text
-	case answer.NoRouteOut:
+	case note.NoRouteOut:
 		text = fmt.Sprintf("%s has no route for IPv%d packets that its programs sent (%s since attach, by its own counter)", n.Node, n.Version, Decimal(n.Packets))
 		if n.NoDefault {
 			text += ", and no default route"
@@ -160,7 +160,7 @@ func (w Sentences) replyNote(n answer.Note) (key, text string) {
 }
 
 // unansweredText is "b sent no answer to 10.1.0.1 (3 icmp echo requests were delivered): b has no route to 10.1.0.1".
-func unansweredText(n *answer.Unanswered) string {
+func unansweredText(n *note.Unanswered) string {
 	what := n.Proto + " packets"
 	switch {
 	case n.ICMPID != nil:

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
@@ -29,8 +29,8 @@ type Sentences struct {
 }
 
 // Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
-func (w Sentences) Note(n answer.Note) (key, text string) {
-	for _, of := range []func(answer.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.replyNote, w.recordingNote, w.reportNote} {
+func (w Sentences) Note(n note.Note) (key, text string) {
+	for _, of := range []func(note.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.replyNote, w.recordingNote, w.reportNote} {
 		if key, text = of(n); text != "" {
 			return key, w.Face.Render(text)
 		}
@@ -39,7 +39,7 @@ func (w Sentences) Note(n answer.Note) (key, text string) {
 }
 
 // Texts are notes in words.
-func (w Sentences) Texts(notes []answer.Note) (list []string) {
+func (w Sentences) Texts(notes []note.Note) (list []string) {
 	for _, n := range notes {
 		_, text := w.Note(n)
 		list = append(list, text)
@@ -51,32 +51,32 @@ func (w Sentences) Texts(notes []answer.Note) (list []string) {
 func Say(format string, args ...any) (key, text string) { return format, fmt.Sprintf(format, args...) }
 
 // domainNote has words for what the domain lacks now.
-func (w Sentences) domainNote(n answer.Note) (key, text string) {
+func (w Sentences) domainNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.Warning:
+	case note.Warning:
 		return Say("warning: %v", n.Err)
-	case answer.NoAgent:
+	case note.NoAgent:
 		return Say("%s", NoAgentText(n.Lease, n.Domain))
-	case answer.Doubled: // with -f once for each set of them
+	case note.Doubled: // with -f once for each set of them
 		text = doubledText(n.Doubles)
 		return text, text
-	case answer.AgentFails, answer.DiskFull:
+	case note.AgentFails, note.DiskFull:
 		text := w.trouble(n)
 		return text, text
-	case answer.NotMeasured:
+	case note.NotMeasured:
 		var reasons []string
 		for _, r := range n.Reasons {
 			reasons = append(reasons, r.Name+" "+Decimal(r.Packets))
 		}
 		return Say("%s not measured (%s): «status -o wide»", PacketsWere(n.Packets), strings.Join(reasons, ", "))
-	case answer.EqualUnderWay:
+	case note.EqualUnderWay:
 		return Say("key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own")
 	}
 	return "", ""
 }
 
 // NoAgentText says what it means that the domain has no agent, and how to go on.
-func NoAgentText(lease answer.Lease, name string) string {
+func NoAgentText(lease note.Lease, name string) string {
 	text := "no agent runs, and the lease is over: packets pass untouched and are not recorded"
 	switch {
 	case !lease.Ends:
@@ -100,11 +100,11 @@ var meantBy = map[string]string{
 }
 
 // trouble says what the agent cannot do, what that means, and what helps.
-func (w Sentences) trouble(n answer.Note) string {
+func (w Sentences) trouble(n note.Note) string {
 	switch n := n.(type) {
-	case answer.AgentFails:
+	case note.AgentFails:
 		return fmt.Sprintf("the agent cannot %s: its log says more, %s", w.troubleText(n.Trouble), domain.File(n.Domain, "agent.log"))
-	case answer.DiskFull:
+	case note.DiskFull:
 		var what []string
 		for _, t := range n.Troubles {
 			what = append(what, w.troubleText(t))
@@ -124,51 +124,51 @@ func (w Sentences) troubleText(t resident.Trouble) string {
 	return text + ")"
 }
 
-// NotMeantTexts explain reasons of answer.NotMeant.
+// NotMeantTexts explain reasons of note.NotMeant.
 var NotMeantTexts = map[string]string{
-	answer.Watch:     "the domain's ‹watch› does not match them",
-	answer.IPv6:      "of IPv6, which the domain does not measure (‹ipv6› off), or did not yet",
-	answer.Leaseless: "no agent renewed the lease then",
+	note.Watch:     "the domain's ‹watch› does not match them",
+	note.IPv6:      "of IPv6, which the domain does not measure (‹ipv6› off), or did not yet",
+	note.Leaseless: "no agent renewed the lease then",
 }
 
 // emptyNote has words for why an answer is empty. Where they are said with -f, other values are said anew.
-func (w Sentences) emptyNote(n answer.Note) (key, text string) {
+func (w Sentences) emptyNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.NothingMeasured:
+	case note.NothingMeasured:
 		return Say("no packet was measured since %s", w.clock(n.Since))
-	case answer.NothingMatches:
+	case note.NothingMatches:
 		return Say("no packet matches; %s measured since %s", Plural(int(n.Measured), "packet"), w.clock(n.Since))
-	case answer.UnderWay:
+	case note.UnderWay:
 		text = fmt.Sprintf("%s under way: in no answer before they have ended (not seen for %v, they have expired)", packetsAre(n.Packets), n.Timeout)
-	case answer.OtherStates:
+	case note.OtherStates:
 		var ended []string
 		for state, packets := range n.Packets {
 			ended = append(ended, fmt.Sprintf("%d %s", packets, state))
 		}
 		slices.Sort(ended)
 		text = "what matches but for ‹state›: " + strings.Join(ended, ", ")
-	case answer.Forgotten:
+	case note.Forgotten:
 		text = fmt.Sprintf("the ring remembers packets from %s on; older ones are forgotten (attach with more ‹slots›)", w.clock(n.From))
-	case answer.MayBeMissing:
+	case note.MayBeMissing:
 		text = fmt.Sprintf("%s: what is asked for may be among what they lack (attach with more ‹max-hops›)", incompleteText(n.Packets))
-	case answer.NotMeant:
+	case note.NotMeant:
 		text = PacketsWere(n.Packets) + " not measured: " + cmp.Or(NotMeantTexts[n.Reason], n.Reason)
 	}
 	return text, text
 }
 
 // ringNote has words for what reading the ring found.
-func (w Sentences) ringNote(n answer.Note) (key, text string) {
+func (w Sentences) ringNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.SnapshotUnused:
+	case note.SnapshotUnused:
 		return Say("warning: %s", n.Why)
-	case answer.OlderMissing:
+	case note.OlderMissing:
 		return Say("the ring remembers packets from %s on; older ones are not in this answer (attach with more ‹slots›)", n.From.In(w.Location).Format(time.RFC3339))
-	case answer.Overwritten:
+	case note.Overwritten:
 		return Say("%d packets were overwritten while they were read", n.Packets)
-	case answer.Unread:
+	case note.Unread:
 		return Say("up to %d packets were overwritten before they could be read (attach with more ‹slots›)", n.Packets)
-	case answer.Incomplete:
+	case note.Incomplete:
 		return Say("%s: more happened than a record has room for (attach anew, with more ‹max-hops›), or it was partly overwritten", incompleteText(n.Packets))
 	}
 	return "", ""
@@ -182,74 +182,74 @@ var noLatencyTexts = map[aggregate.By]string{
 }
 
 // rowsNote has words for what rows lack.
-func (w Sentences) rowsNote(n answer.Note) (key, text string) {
+func (w Sentences) rowsNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.TableFull:
+	case note.TableFull:
 		what := string(n.Table)
-		if n.Table == answer.Places {
+		if n.Table == note.Places {
 			what = "places and reasons"
 		}
 		return Say("%d packets are of %s beyond the first %d, which are not kept apart", n.Packets, what, n.Limit)
-	case answer.NoRoom:
+	case note.NoRoom:
 		return Say("%d packets passed nodes, ports or links for which there was no room: they are not in all rows", n.Packets)
-	case answer.Unordered:
+	case note.Unordered:
 		return Say("jitter and reordering lack %d packets: they became known too late to be put in order", n.Packets)
-	case answer.Inexact:
+	case note.Inexact:
 		return Say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", Plural(n.Flows, "flow"), n.Packets)
-	case answer.NoLatency:
+	case note.NoLatency:
 		return Say("none of %s %s", Plural(int(n.Packets), "packet"), cmp.Or(noLatencyTexts[n.By], "has arrived: only what was delivered, or left the domain, has a latency"))
-	case answer.MoreFlows:
+	case note.MoreFlows:
 		return Say("%s (‹top› 0 shows all)", Plural(n.Flows, "more flow"))
-	case answer.SecondsKept:
+	case note.SecondsKept:
 		return Say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
-	case answer.SecondsShown:
+	case note.SecondsShown:
 		return Say("only so many seconds are shown: those from %s on", w.clock(n.From))
 	}
 	return "", ""
 }
 
 // lossNote has words for what there is to say beside losses.
-func (w Sentences) lossNote(n answer.Note) (key, text string) {
+func (w Sentences) lossNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.NothingLost:
+	case note.NothingLost:
 		return nothingLost(n)
-	case answer.StillUnderWay:
+	case note.StillUnderWay:
 		return Say("%s still under way, and in no row: ask again (those that are not seen for %v have expired)", packetsAre(n.Packets), n.Timeout)
-	case answer.NothingDropped:
+	case note.NothingDropped:
 		if n.NodesAgree {
 			return Say("nothing was dropped after delivery of %s, nor do the nodes' own counters have any", Plural(int(n.Packets), "packet"))
 		}
 		return Say("no drop after delivery was seen of %s: what a kernel drops more than 50 ms later, or frees without saying that it drops it, is not seen",
 			Plural(int(n.Packets), "packet"))
-	case answer.KernelDrops: // with -f once for each set of counters
+	case note.KernelDrops: // with -f once for each set of counters
 		text = kernelDropsText(&n)
 		return text, text
-	case answer.AlsoDropped:
+	case note.AlsoDropped:
 		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", PacketsWere(n.Packets))
-	case answer.Expired:
+	case note.Expired:
 		return Say("%s expired (not seen for the timeout)%s: «packets ‹state› expired»", Plural(int(n.Packets), "packet"), lastSeenText(n))
-	case answer.QueueUnseen:
+	case note.QueueUnseen:
 		return Say("nothing saw the end of %s in queues: no queue has them, the links behind have them («packets ‹output› json»: queue_unseen)", Plural(int(n.Waits), "wait"))
-	case answer.MovedAddress:
+	case note.MovedAddress:
 		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
-	case answer.RoutingLoop:
+	case note.RoutingLoop:
 		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... («trace ‹last› ‹state› lost»)", PacketsWere(n.Packets), n.Path)
-	case answer.Unsent: // with -f once for each node and reason
+	case note.Unsent: // with -f once for each node and reason
 		return "unsent " + n.Node + " " + n.Reason + " " + n.Function, unsentText(&n)
-	case answer.PortsNotUp: // with -f once for each set of ports
+	case note.PortsNotUp: // with -f once for each set of ports
 		text = portsNotUpText(n.Ports)
 		return text, text
-	case answer.NodesSilent: // with -f once for each set of nodes
+	case note.NodesSilent: // with -f once for each set of nodes
 		text = nodesSilentText(&n)
 		return text, text
-	case answer.UnsentFull:
+	case note.UnsentFull:
 		return Say("%d more packets were dropped by nodes before they were sent: of too many flows to be told apart", n.Packets)
 	}
 	return "", ""
 }
 
 // nothingLost says what was dropped after delivery where no loss was reported.
-func nothingLost(n answer.NothingLost) (key, text string) {
+func nothingLost(n note.NothingLost) (key, text string) {
 	onTheWay := ""
 	if !n.Expired {
 		onTheWay = fmt.Sprintf("nothing was lost on the way of %s; ", Plural(int(n.Packets), "packet"))
@@ -267,7 +267,7 @@ func nothingLost(n answer.NothingLost) (key, text string) {
 }
 
 // lastSeenText is ", last seen in f (827 out by eth0, 618 in by eth1)".
-func lastSeenText(n answer.Expired) string {
+func lastSeenText(n note.Expired) string {
 	var texts []string
 	for _, node := range n.LastSeen {
 		var ports []string
@@ -306,7 +306,7 @@ var counterWords = map[string]string{
 }
 
 // kernelDropsText is "h2 itself counts more drops than were seen, of all its traffic since attach: ...".
-func kernelDropsText(n *answer.KernelDrops) string {
+func kernelDropsText(n *note.KernelDrops) string {
 	var list []string
 	for _, c := range n.Counters {
 		text := fmt.Sprintf("%s %d", c.Name, c.Count)
@@ -323,7 +323,7 @@ func kernelDropsText(n *answer.KernelDrops) string {
 }
 
 // nodesSilentText is "h2 did not answer in 1s: what they say now of ... is not in the answer".
-func nodesSilentText(n *answer.NodesSilent) string {
+func nodesSilentText(n *note.NodesSilent) string {
 	var texts []string
 	if len(n.NoAnswer) > 0 {
 		texts = append(texts, fmt.Sprintf("%s did not answer in %v", namesText(n.NoAnswer), placenow.OneNode))
@@ -338,7 +338,7 @@ func nodesSilentText(n *answer.NodesSilent) string {
 const maxDoubles = 4
 
 // doubledText is "several nodes have one address: 10.0.0.5 on one link: a/e0, b/e0; 2 more (...)".
-func doubledText(doubles []answer.Double) string {
+func doubledText(doubles []note.Double) string {
 	var texts []string
 	for _, d := range doubles[:min(len(doubles), maxDoubles)] {
 		text := d.Address
@@ -378,7 +378,7 @@ func portsNotUpText(list []placenow.PortState) string {
 }
 
 // unsentText is "h1 dropped 2 packets before they were sent: NEIGH_FAILED (no ARP answer), icmp to 10.0.1.9".
-func unsentText(u *answer.Unsent) string {
+func unsentText(u *note.Unsent) string {
 	place := aggregate.LossPlace{Node: u.Node, At: record.AtEgress, Reason: u.Reason, Function: u.Function, Qdisc: u.Queue}
 	why := cmp.Or(u.Reason, u.Function+"()")
 	if u.Reason == "NOT_SPECIFIED" && u.Function != "" {
@@ -412,21 +412,21 @@ func unsentText(u *answer.Unsent) string {
 }
 
 // reportNote has words for what there is to say about reports that were kept.
-func (w Sentences) reportNote(n answer.Note) (key, text string) {
+func (w Sentences) reportNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.ReportsDamaged:
+	case note.ReportsDamaged:
 		return Say("warning: without the reports of switches: %v", n.Err)
-	case answer.ReportsKept:
+	case note.ReportsKept:
 		return Say("of %d datagrams with reports the newest %d are kept («collect ‹keep›»)", n.Datagrams, n.Kept)
-	case answer.ReportsUnchanged:
+	case note.ReportsUnchanged:
 		return Say("%s without an event are no packets here («collect ‹all›» keeps them)", Plural(int(n.Reports), "report"))
-	case answer.ReportsMissing:
+	case note.ReportsMissing:
 		return Say("%s that sources have numbered did not come", Plural(int(n.Reports), "report"))
-	case answer.Unnamed:
+	case note.Unnamed:
 		return Say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
-	case answer.LastOfEach:
+	case note.LastOfEach:
 		return Say("‹last› %d: so many of radar's own packets, and of those that switches reported", n.Last)
-	case answer.NoReportMatches:
+	case note.NoReportMatches:
 		return Say("no packet matches; %s collected since %s", Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
 	}
 	return "", ""

@@ -6,26 +6,26 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 )
 
 // recordingNote has words for what there is to say about a recording.
-func (w Sentences) recordingNote(n answer.Note) (key, text string) {
+func (w Sentences) recordingNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
-	case answer.SegmentDamaged:
+	case note.SegmentDamaged:
 		text = "warning: damaged, the answer is without it: " + n.Damage.String()
 		if n.Others > 0 {
 			text += fmt.Sprintf("; and %s others", Decimal(uint64(n.Others)))
 		}
 		return text, text
-	case answer.NotKept:
+	case note.NotKept:
 		text = PacketsWere(n.Packets) + " not recorded: " + n.Cause
 		return text, text
-	case answer.RecordingCovers:
+	case note.RecordingCovers:
 		return Say("no packet matches; %s", w.Covers(n))
-	case answer.RecordingUnfinished:
+	case note.RecordingUnfinished:
 		return Say("%s", unfinishedText(&n))
-	case answer.RecordingWithoutEnd:
+	case note.RecordingWithoutEnd:
 		if n.Recorders == 1 {
 			return Say("the recording %s has no end: its recorder was ended by force, and what it had not finished is missing", n.Path)
 		}
@@ -35,7 +35,7 @@ func (w Sentences) recordingNote(n answer.Note) (key, text string) {
 }
 
 // unfinishedText says what of a recording was not finished.
-func unfinishedText(n *answer.RecordingUnfinished) string {
+func unfinishedText(n *note.RecordingUnfinished) string {
 	switch {
 	case n.PID != 0 && n.Nothing:
 		return fmt.Sprintf("a recorder (process %d) has kept nothing in %s yet", n.PID, n.Path)
@@ -50,7 +50,7 @@ func unfinishedText(n *answer.RecordingUnfinished) string {
 }
 
 // Covers says from when to when a recording is.
-func (w Sentences) Covers(n answer.RecordingCovers) string {
+func (w Sentences) Covers(n note.RecordingCovers) string {
 	if n.First.IsZero() {
 		return fmt.Sprintf("the recording %s has no packet", n.Path)
 	}

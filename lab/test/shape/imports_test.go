@@ -60,7 +60,7 @@ var floors = map[string]int{
 var system = map[string]string{"pkg/vnet": "vnet", "pkg/telemetry": "telemetry", "pkg/dut": "dut"}
 
 // silent are packages whose values others make words of: they print nothing, and know no flags.
-var silent = []string{"pkg/answer"}
+var silent = []string{"pkg/answer", "pkg/answer/note"}
 
 // wordy are what such a package does not import.
 var wordy = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "bufio", "io", "log", "log/slog", "os", "text/tabwriter", "text/template"}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/topology"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -42,7 +43,7 @@ type View struct {
 	IPv6Held bool          `json:"ipv6_held,omitempty"`
 	Agent    Agent         `json:"agent"`
 	Recorder *Recorder     `json:"recorder,omitempty"` // in the background; absent: none runs
-	Lease    answer.Lease  `json:"lease"`
+	Lease    note.Lease    `json:"lease"`
 	Memory   *Memory       `json:"memory"`
 	Cost     *Cost         `json:"cost,omitempty"`
 	Nodes    []answer.Node `json:"nodes"`

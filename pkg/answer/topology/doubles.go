@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -33,7 +34,7 @@ func DoubleNotes(d *domain.Domain, look func(node uint16) map[int]topo.Interface
 	if len(list) == 0 {
 		return nil
 	}
-	return []answer.Note{answer.Doubled{Doubles: list}}
+	return []answer.Note{note.Doubled{Doubles: list}}
 }
 
 // owner is an interface of a node.
@@ -113,7 +114,7 @@ func (o *owner) networkAddresses() (list []string) {
 }
 
 // doubles are the addresses that owners of several nodes have, on one link or anywhere, in the order of the addresses.
-func doubles(owners []owner, oneLink bool, of func(*owner) []string) (list []answer.Double) {
+func doubles(owners []owner, oneLink bool, of func(*owner) []string) (list []note.Double) {
 	type key struct{ segment, address string }
 	having := make(map[key][]*owner)
 	for i := range owners {
@@ -129,13 +130,13 @@ func doubles(owners []owner, oneLink bool, of func(*owner) []string) (list []ans
 		if !slices.ContainsFunc(all, func(o *owner) bool { return o.node != all[0].node }) || oneLink && all[0].isBelow(all) {
 			continue
 		}
-		double := answer.Double{Address: k.address, OneLink: oneLink}
+		double := note.Double{Address: k.address, OneLink: oneLink}
 		for _, o := range all {
 			double.Ports = append(double.Ports, o.name())
 		}
 		list = append(list, double)
 	}
-	slices.SortFunc(list, func(a, b answer.Double) int {
+	slices.SortFunc(list, func(a, b note.Double) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), slices.Compare(a.Ports, b.Ports))
 	})
 	return list

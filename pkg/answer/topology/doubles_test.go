@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -25,18 +25,18 @@ func TestDoubleNotes(t *testing.T) {
 	eth := func(mac byte, addresses ...string) topo.Interface {
 		return topo.Interface{Name: "eth0", Kind: "veth", MAC: topo.MAC{2, 0, 0, 0, 0, mac}, Addresses: prefixes(addresses...)}
 	}
-	oneLink := func(address string, ports ...string) []answer.Double {
-		return []answer.Double{{Address: address, Ports: ports, OneLink: true}}
+	oneLink := func(address string, ports ...string) []note.Double {
+		return []note.Double{{Address: address, Ports: ports, OneLink: true}}
 	}
-	anywhere := func(address string, ports ...string) []answer.Double {
-		return []answer.Double{{Address: address, Ports: ports}}
+	anywhere := func(address string, ports ...string) []note.Double {
+		return []note.Double{{Address: address, Ports: ports}}
 	}
 	apart := func(d *domain.Domain) { d.Ports[0].Link, d.Ports[1].Link = "", "" }
 	for _, c := range []struct {
 		name   string
 		change func(*domain.Domain)
 		h1, h2 []topo.Interface // from number 2 on
-		want   []answer.Double
+		want   []note.Double
 	}{
 		{name: "none", h1: []topo.Interface{eth(1, "10.0.0.1/24", "fe80::1/64")}, h2: []topo.Interface{eth(2, "10.0.0.2/24", "fe80::2/64")}},
 		{name: "a MAC", h1: []topo.Interface{eth(1)}, h2: []topo.Interface{eth(1)}, want: oneLink("02:00:00:00:00:01", "h1/eth0", "h2/eth0")},
@@ -83,7 +83,7 @@ func TestDoubleNotes(t *testing.T) {
 		}
 		lists := map[uint16][]topo.Interface{1: c.h1, 2: c.h2, 4: {eth(1, "10.0.0.1/24")},
 			3: {{Name: "br0", Kind: "bridge", MAC: topo.MAC{2, 0, 0, 0, 0, 99}, Addresses: prefixes("10.0.0.254/24")}, eth(1, "172.16.0.1/12")}}
-		var got []answer.Double
+		var got []note.Double
 		for _, n := range DoubleNotes(d, func(node uint16) map[int]topo.Interface {
 			interfaces := make(map[int]topo.Interface)
 			for i, itf := range lists[node] {
@@ -91,7 +91,7 @@ func TestDoubleNotes(t *testing.T) {
 			}
 			return interfaces
 		}) {
-			got = append(got, n.(answer.Doubled).Doubles...)
+			got = append(got, n.(note.Doubled).Doubles...)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/steer"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -123,7 +124,7 @@ func (f *Feed) notes(now time.Time) (list []Note) {
 	w := words.Sentences{Location: time.Local, Now: now, Face: f.of.face}
 	for _, n := range answer.DomainNotes(f.name) {
 		switch n.(type) {
-		case answer.NoAgent, answer.AgentFails, answer.DiskFull:
+		case note.NoAgent, note.AgentFails, note.DiskFull:
 			_, text := w.Note(n)
 			list = append(list, Note{n.Kind(), text})
 		}

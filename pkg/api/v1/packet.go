@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -98,7 +99,7 @@ func (a *API) found(ctx context.Context, of *answer.Sources, singles answer.Sing
 	now := time.Now()
 	if ring := of.Ring(); ring != nil {
 		if damaged := ring.AddReported([]*record.Record{&found.Record}); damaged != nil {
-			notes = append(notes, answer.ReportsDamaged{Err: damaged})
+			notes = append(notes, note.ReportsDamaged{Err: damaged})
 		}
 	} else if r := of.Recorded(); r != nil {
 		now = r.Now()

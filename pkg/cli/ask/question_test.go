@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/filter"
@@ -82,7 +83,7 @@ func TestNoteRows(t *testing.T) {
 // Latencies that count with others are said with the flows that are shown.
 func TestNoteInexact(t *testing.T) {
 	var out bytes.Buffer
-	kit.New(nil, nil, &out).Note([]answer.Note{answer.Inexact{Flows: 2, Packets: 8}})
+	kit.New(nil, nil, &out).Note([]answer.Note{note.Inexact{Flows: 2, Packets: 8}})
 	want := "radar: there was no room for all latencies: percentiles of 2 flows count 8 packets with the nearest that there was room for (inexact, with -o json)\n"
 	if out.String() != want {
 		t.Errorf("it said %q, want %q", out.String(), want)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
@@ -122,7 +123,7 @@ func addReported(k *kit.Kit, ring *answer.Ring, found []*backpack.Found) {
 		records[i] = &found[i].Record
 	}
 	if damaged := ring.AddReported(records); damaged != nil {
-		k.Note([]answer.Note{answer.ReportsDamaged{Err: damaged}})
+		k.Note([]answer.Note{note.ReportsDamaged{Err: damaged}})
 	}
 }
 

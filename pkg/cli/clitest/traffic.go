@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
@@ -30,7 +31,7 @@ type Status struct {
 		Troubles []resident.Trouble `json:"troubles"`
 	} `json:"agent"`
 	IPv6Held bool          `json:"ipv6_held"`
-	Lease    answer.Lease  `json:"lease"`
+	Lease    note.Lease    `json:"lease"`
 	Nodes    []answer.Node `json:"nodes"`
 	Totals   agent.Totals  `json:"totals"`
 	Counters []struct {

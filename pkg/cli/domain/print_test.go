@@ -8,6 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
@@ -64,7 +65,7 @@ var reports = map[string]func(*kit.Kit) error{
 		left := int64(21_300_000_000)
 		v := &status.View{
 			Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, Options: status.OptionsOf(d.Options),
-			Agent: status.Agent{Log: "/run/radar/default/agent.log"}, Lease: answer.Lease{Ends: true, Valid: true, LeftNs: &left},
+			Agent: status.Agent{Log: "/run/radar/default/agent.log"}, Lease: note.Lease{Ends: true, Valid: true, LeftNs: &left},
 			Memory: status.MemoryOf(program.Memory{Ring: 256 << 20, Keys: 6 << 20, Other: 6 << 20}),
 			Nodes:  answer.Nodes(d), Totals: sampleTotals(), Counters: status.Counters(sampleCounters(), kit.Face),
 			Notes: []string{"no agent runs"},

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+// Package note has what the rows of an answer do not say, as typed values: what an answer lacks, why it is empty, and what
+// there is to say beside it. It prints nothing; pkg/answer/wording makes sentences of notes.
+package note
 
 import (
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
@@ -64,6 +68,41 @@ type (
 	// EqualUnderWay: some of NotMeasured were equal to packets that were under way.
 	EqualUnderWay struct{ Packets uint64 }
 )
+
+// Lease is how long sources mark packets.
+type Lease struct {
+	Ends   bool   `json:"ends"`              // false: sources go on without an agent
+	Valid  bool   `json:"valid"`             // sources mark packets
+	LeftNs *int64 `json:"left_ns,omitempty"` // absent if it never ends
+}
+
+// The reasons not to measure that are a Note only where nothing matches: what the user asked for (Watch,
+// IPv6), and what NoAgent explains (Leaseless).
+const (
+	Watch     = "watch"
+	IPv6      = "ipv6"
+	Leaseless = "lease"
+)
+
+// NotMeantReasons are those of NotMeant.
+var NotMeantReasons = []string{Watch, IPv6, Leaseless}
+
+// UnsentFlow is what a node dropped of one flow before it was sent.
+type UnsentFlow struct {
+	Proto   string
+	Dst     string
+	Dport   *int // nil: the protocol has none
+	Packets uint64
+}
+
+// String is "udp to 10.0.1.9:53".
+func (f *UnsentFlow) String() string {
+	end := f.Dst
+	if f.Dport != nil {
+		end = net.JoinHostPort(f.Dst, strconv.Itoa(*f.Dport))
+	}
+	return f.Proto + " to " + end
+}
 
 // Double is an address that interfaces of several nodes have.
 type Double struct {
