@@ -303,13 +303,10 @@ func PathText(hops []PathHop, withPorts bool) string {
 	return record.PathText(steps)
 }
 
-// IncompleteMark stands behind paths of which hops may be missing.
-const IncompleteMark = " ... (incomplete)"
-
 // TruncatedText marks a path of which hops may be missing, unless it says where.
 func TruncatedText(path string, hops []PathHop, truncated bool) string {
 	if truncated && !slices.ContainsFunc(hops, func(h PathHop) bool { return h.Gap }) {
-		path += IncompleteMark
+		path += record.IncompleteMark
 	}
 	return path
 }

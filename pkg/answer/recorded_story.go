@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/story"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
@@ -77,7 +78,7 @@ func segmentOf(p *segments.Packet, number backpack.Position) (segment int, is bo
 }
 
 // Stories implements Singles.
-func (r *Recorded) Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*Story, []Note, error) {
+func (r *Recorded) Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*story.Story, []Note, error) {
 	d, outers := r.Last.Domain, make(map[string][]record.Record)
 	if d == nil {
 		d = &domain.Domain{}
@@ -97,5 +98,5 @@ func (r *Recorded) Stories(ctx context.Context, found []*backpack.Found, now tim
 			return nil, nil, r.failed(err)
 		}
 	}
-	return newStories(found, d, outers, r.links(), now), nil, nil
+	return story.All(found, d, outers, r.links(), now), nil, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/story"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -48,7 +49,7 @@ type Singles interface {
 	// Of is the domain; nil: there is none.
 	Of() *domain.Domain
 	// Stories tell of packets. The notes say what they lack.
-	Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*Story, []Note, error)
+	Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*story.Story, []Note, error)
 }
 
 var (

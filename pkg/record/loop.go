@@ -45,3 +45,13 @@ func FindLoop(n int, at func(int) (LoopHop, bool)) (first, again int, ok bool) {
 	}
 	return 0, 0, false
 }
+
+// TTLUsedUp reports whether the packet was lost because its TTL was: a router got it with a TTL of 1, and did not
+// send it on.
+func (r *Record) TTLUsedUp() bool {
+	ttl := r.TTL
+	if r.TTLSent != nil {
+		ttl = *r.TTLSent
+	}
+	return r.State == Lost && r.Src != "" && ttl <= 1 && r.Loss != nil && r.Loss.At != AtQueue
+}

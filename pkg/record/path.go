@@ -72,6 +72,9 @@ func (r *Record) Straight() bool {
 	return true
 }
 
+// IncompleteMark stands behind paths of which hops may be missing.
+const IncompleteMark = " ... (incomplete)"
+
 // Arrow leads to a step, GapArrow to one before which others may be missing.
 const (
 	Arrow    = " > "

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package words makes words of numbers and packets, for tables and sentences. It knows no answers: of these
+// pkg/answer/wording makes words.
 package words
 
 import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // State is whether a port can send and receive: "up", "down", "no carrier"; "" if that is not known.
-func State(s topo.State) string { return strings.ReplaceAll(string(s), "_", " ") }
+func State[S ~string](s S) string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // Duration renders ns with three digits or a little more: 812ns, 12.3us,
 // 4.56ms, 1.20s.
@@ -103,4 +103,12 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// PacketsWere is "1 packet was", "2 packets were".
+func PacketsWere(n uint64) string {
+	if n == 1 {
+		return "1 packet was"
+	}
+	return Decimal(n) + " packets were"
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -208,7 +206,7 @@ func truncatedMark(r *record.Record) string {
 		mark = " (order not known)"
 	}
 	if r.Truncated && !slices.ContainsFunc(r.Hops, func(h record.Hop) bool { return h.Gap }) {
-		return mark + aggregate.IncompleteMark
+		return mark + record.IncompleteMark
 	}
 	return mark
 }
@@ -224,7 +222,7 @@ func gapArrow(h *record.Hop) string {
 // TTLEnd is ", TTL used up" where that is how the packet ended: a router got it with a TTL of 1,
 // and did not send it on.
 func TTLEnd(r *record.Record) string {
-	if !answer.TTLUsedUp(r) {
+	if !r.TTLUsedUp() {
 		return ""
 	}
 	return ", " + TTLName(r) + " used up"

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -29,7 +28,7 @@ func TestStraightPath(t *testing.T) {
 		}
 		want := record.PathText(steps)
 		if r.Truncated && !gap {
-			want += aggregate.IncompleteMark
+			want += record.IncompleteMark
 		}
 		if got := Path(&r); got != want {
 			t.Fatalf("%q, want %q", got, want)

@@ -8,7 +8,7 @@ import (
 )
 
 // The command line: pkg/cli puts commands together, each lies in a folder below it. What they share
-// is the kit. The words that it prints are pkg/words, which other faces have, too.
+// is the kit. The words that it prints are pkg/words and pkg/answer/wording, which other faces have, too.
 const (
 	cliRoot  = "pkg/cli"
 	cliWire  = "pkg/cli/wire" // captures, which commands write by the kit

@@ -36,7 +36,7 @@ const (
 // floors are those of a package, or of all packages below a folder; the longest one counts.
 var floors = map[string]int{
 	"pkg/bpfobj": shared, "pkg/fault": shared, "pkg/figure": shared, "pkg/yamltext": shared, "pkg/filter": shared, "pkg/hook": shared, "pkg/host": shared,
-	"pkg/intwire": shared, "pkg/lab": shared, "pkg/loader": shared, "pkg/packet": shared, "pkg/record": shared,
+	"pkg/intwire": shared, "pkg/lab": shared, "pkg/loader": shared, "pkg/packet": shared, "pkg/record": shared, "pkg/words": shared,
 	"lab/forward": shared, "lab/scenarios": shared, "p4": shared,
 
 	"pkg/system": hall,
@@ -48,7 +48,7 @@ var floors = map[string]int{
 
 	"pkg/vnet/agent": agents,
 
-	"pkg/answer": answers, "pkg/recorder": answers, "pkg/steer": answers, "pkg/words": answers,
+	"pkg/answer": answers, "pkg/recorder": answers, "pkg/steer": answers,
 
 	"pkg/api": faces, "pkg/cli": faces, "cmd": faces,
 
@@ -60,15 +60,16 @@ var floors = map[string]int{
 var system = map[string]string{"pkg/vnet": "vnet", "pkg/telemetry": "telemetry", "pkg/dut": "dut"}
 
 // silent are packages whose values others make words of: they print nothing, and know no flags.
-var silent = []string{"pkg/answer", "pkg/answer/note"}
+var silent = []string{"pkg/answer", "pkg/answer/note", "pkg/answer/story"}
 
 // wordy are what such a package does not import.
-var wordy = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "bufio", "io", "log", "log/slog", "os", "text/tabwriter", "text/template"}
+var wordy = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "bufio", "io", "log", "log/slog", "os", "text/tabwriter", "text/template", module + "pkg/words", module + "pkg/answer/wording"}
 
 // alone may import nothing of radar but what stands here.
 var alone = map[string][]string{
 	"pkg/record": nil, "pkg/intwire": nil, // these two are for others to import
 	"pkg/packet":      {"pkg/record"},
+	"pkg/words":       {"pkg/record"}, // of answers pkg/answer/wording makes words
 	"lab/test/oracle": {"pkg/record"}, // it shares no code with what it checks
 }
 

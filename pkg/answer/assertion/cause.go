@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer/explain"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/words"
 )
@@ -101,7 +102,7 @@ func (m *causeMeasure) judge(to *Result) {
 		switch {
 		case !m.allows(CauseName(ans.Cause)):
 			if broken++; len(to.Evidence) < mostEvidence {
-				to.Evidence = append(to.Evidence, Evidence{m.explained[i].Text(), words.Explained(ans)})
+				to.Evidence = append(to.Evidence, Evidence{m.explained[i].Text(), wording.Explained(ans)})
 			}
 		case ans.Cause == explain.NotEnough:
 			unsure++

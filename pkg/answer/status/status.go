@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/topology"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/system/resident"
@@ -21,7 +22,6 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // View is the JSON form of "radar status".
@@ -122,7 +122,7 @@ type Wanted struct {
 }
 
 // Read reads how a domain is. Its sentences are of w.
-func Read(ctx context.Context, name string, w words.Sentences, wanted Wanted) (*View, error) {
+func Read(ctx context.Context, name string, w wording.Sentences, wanted Wanted) (*View, error) {
 	handle, err := datapath.Open(name)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func Read(ctx context.Context, name string, w words.Sentences, wanted Wanted) (*
 	return view, nil
 }
 
-func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, error) {
+func newView(w wording.Sentences, h *datapath.Handle, r *agent.Reader) (*View, error) {
 	d := h.Domain
 	v := &View{
 		Domain: d.Name, Attached: d.Created, LossHook: d.LossHook, LocalHook: d.LocalHook, QueueHook: d.QueueHook, ChangeHook: d.ChangeHook,
@@ -199,7 +199,7 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
 	v.Counters = Counters(counters, w.Face)
 	if !v.Agent.Alive {
-		v.Notes = append(v.Notes, w.Face.Render(words.NoAgentText(v.Lease, d.Name)))
+		v.Notes = append(v.Notes, w.Face.Render(wording.NoAgentText(v.Lease, d.Name)))
 	}
 	if text := h.Crowded(); text != "" {
 		v.Notes = append(v.Notes, text)
@@ -208,7 +208,7 @@ func newView(w words.Sentences, h *datapath.Handle, r *agent.Reader) (*View, err
 		v.Notes = append(v.Notes, text)
 	}
 	if len(v.Nodes) == 0 && !v.WatchContainers {
-		v.Notes = append(v.Notes, w.Face.Render(words.NoNodeText(d.Name)))
+		v.Notes = append(v.Notes, w.Face.Render(wording.NoNodeText(d.Name)))
 	}
 	return v, nil
 }

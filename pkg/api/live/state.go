@@ -10,10 +10,10 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/note"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/steer"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Event is something that happened to a domain.
@@ -121,7 +121,7 @@ func (s state) changes(next state, name string) (list []Event) {
 
 // notes say why nothing more may be measured, and how to go on.
 func (f *Feed) notes(now time.Time) (list []Note) {
-	w := words.Sentences{Location: time.Local, Now: now, Face: f.of.face}
+	w := wording.Sentences{Location: time.Local, Now: now, Face: f.of.face}
 	for _, n := range answer.DomainNotes(f.name) {
 		switch n.(type) {
 		case note.NoAgent, note.AgentFails, note.DiskFull:
@@ -130,7 +130,7 @@ func (f *Feed) notes(now time.Time) (list []Note) {
 		}
 	}
 	if d := f.ring.Domain; len(answer.Nodes(d)) == 0 && !d.WatchContainers {
-		list = append(list, Note{"no_nodes", w.Face.Render(words.NoNodeText(d.Name))})
+		list = append(list, Note{"no_nodes", w.Face.Render(wording.NoNodeText(d.Name))})
 	}
 	return list
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Topics of events.
@@ -120,7 +120,7 @@ func encodeLoad(l *Load) []byte {
 // EncodeRecord is a record as JSON with, in words, why the packet was lost; and a newline.
 func EncodeRecord(r *record.Record) []byte {
 	text := encode(r.JSON())
-	if why := words.RecordWhy(r); why != "" {
+	if why := wording.RecordWhy(r); why != "" {
 		text = fmt.Appendf(bytes.TrimSuffix(text, []byte("}\n")), `,"why":%s}`+"\n", bytes.TrimSpace(encode(why)))
 	}
 	return text

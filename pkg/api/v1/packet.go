@@ -11,10 +11,11 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/note"
+	"github.com/vnetradar/radar/pkg/answer/story"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Packet is one packet with its story.
@@ -114,12 +115,12 @@ func (a *API) found(ctx context.Context, of *answer.Sources, singles answer.Sing
 		return p, notes, err
 	}
 	s := stories[0]
-	t := &words.Teller{Sentences: words.Sentences{Location: time.Local, Now: now, Face: a.Face}, Shown: words.NewNames(d)}
+	t := &wording.Teller{Sentences: wording.Sentences{Location: time.Local, Now: now, Face: a.Face}, Shown: wording.NewNames(d)}
 	p = Packet{Record: Record{s.Record}, Parts: partsOf(s.Record), Segment: s.Segment}
 	p.Story, _ = t.Tell(s).Lines(nil, nil, nil)
 	if l := s.Longest; l != nil {
 		p.Longest = &Part{Place: string(l.Place), Hop: l.Hop, Ns: l.Ns, Percent: l.Percent, Queue: l.WithQueue}
-		if l.Place == answer.InLink {
+		if l.Place == story.InLink {
 			p.Longest.From = &l.From
 		}
 	}
@@ -144,13 +145,13 @@ func partsOf(r *record.Record) []Part {
 			return &at
 		}
 		if prev := r.PrevOf(i); h.LinkNs != nil && prev >= 0 {
-			list = append(list, Part{Place: string(answer.InLink), Hop: i, From: &prev, BeginNs: begin(h.NodeNs, h.LinkNs), Ns: *h.LinkNs, Queue: r.Hops[prev].QueueNs == nil})
+			list = append(list, Part{Place: string(story.InLink), Hop: i, From: &prev, BeginNs: begin(h.NodeNs, h.LinkNs), Ns: *h.LinkNs, Queue: r.Hops[prev].QueueNs == nil})
 		}
 		if h.NodeNs != nil {
-			list = append(list, Part{Place: string(answer.InNode), Hop: i, BeginNs: begin(h.NodeNs), Ns: *h.NodeNs})
+			list = append(list, Part{Place: string(story.InNode), Hop: i, BeginNs: begin(h.NodeNs), Ns: *h.NodeNs})
 		}
 		if h.QueueNs != nil {
-			list = append(list, Part{Place: string(answer.InQueue), Hop: i, BeginNs: begin(), Ns: *h.QueueNs})
+			list = append(list, Part{Place: string(story.InQueue), Hop: i, BeginNs: begin(), Ns: *h.QueueNs})
 		}
 	}
 	return list

@@ -10,8 +10,8 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // question is what every question takes.
@@ -24,7 +24,7 @@ type Question struct {
 // said are notes in words.
 func (a *API) said(notes []answer.Note) []Note {
 	list, known := []Note{}, make(map[Note]bool)
-	w := words.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}
+	w := wording.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}
 	for _, n := range notes {
 		_, text := w.Note(n)
 		if note := (Note{n.Kind(), text}); !known[note] {
@@ -40,11 +40,11 @@ type asked struct{ byFlow, bySecond bool }
 
 // ask answers a question by its rows.
 func ask[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts) answer.Rows[T]) (*Output[Rows[T]], error) {
-	return askNamed(ctx, a, q, how, func(c *answer.Counts, _ *words.Names) answer.Rows[T] { return rows(c) })
+	return askNamed(ctx, a, q, how, func(c *answer.Counts, _ *wording.Names) answer.Rows[T] { return rows(c) })
 }
 
 // askNamed is ask for rows that have words.
-func askNamed[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts, *words.Names) answer.Rows[T]) (*Output[Rows[T]], error) {
+func askNamed[T any](ctx context.Context, a *API, q *Question, how asked, rows func(*answer.Counts, *wording.Names) answer.Rows[T]) (*Output[Rows[T]], error) {
 	s, now, err := a.chosen(ctx, q)
 	if err != nil {
 		return nil, err
@@ -59,9 +59,9 @@ func askNamed[T any](ctx context.Context, a *API, q *Question, how asked, rows f
 			if err != nil {
 				return notes, err
 			}
-			var names *words.Names // nil: of reports alone
+			var names *wording.Names // nil: of reports alone
 			if d := sources.Domain(); d != nil {
-				names = words.NewNames(d)
+				names = wording.NewNames(d)
 			}
 			answered := rows(counts, names)
 			list = append(list, answered.List...)

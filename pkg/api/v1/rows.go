@@ -10,7 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
-	"github.com/vnetradar/radar/pkg/words"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 )
 
 // registerLosses adds /loss.
@@ -25,7 +25,7 @@ func (a *API) registerLosses() {
 		if q.Series && q.By == byFlow {
 			return nil, noSeries("query.series")
 		}
-		return askNamed(ctx, a, &q.Question, asked{byFlow: q.By == byFlow}, func(c *answer.Counts, names *words.Names) answer.Rows[LossRow] {
+		return askNamed(ctx, a, &q.Question, asked{byFlow: q.By == byFlow}, func(c *answer.Counts, names *wording.Names) answer.Rows[LossRow] {
 			switch {
 			case q.Series:
 				return rowsOf(c.LossesBySecond(q.AfterDelivery), func(r answer.LossSecond) LossRow {

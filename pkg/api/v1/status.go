@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/vnetradar/radar/pkg/answer/status"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // registerStatus adds /status.
@@ -20,7 +20,7 @@ func (a *API) registerStatus() {
 			if err := statedir.CheckDomain(q.Domain); err != nil {
 				return nil, noDomain(err.Error())
 			}
-			v, err := status.Read(ctx, q.Domain, words.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}, status.Wanted{Cost: true})
+			v, err := status.Read(ctx, q.Domain, wording.Sentences{Location: time.Local, Now: time.Now(), Face: a.Face}, status.Wanted{Cost: true})
 			if err != nil {
 				return nil, a.refused(err, "path.domain", q.Domain)
 			}

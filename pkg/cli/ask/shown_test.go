@@ -10,13 +10,14 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/story"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // bridgedAnswer is what the load of networkDomain gives, and a loss at its bridge.
@@ -67,7 +68,7 @@ func TestShownNames(t *testing.T) {
 			t.Errorf("%s: the interface's own name in\n%s", name, got)
 		}
 		raw := text(kit.FormatJSON, c.show)
-		if !strings.Contains(raw, clitest.NetworkBridge) || strings.Contains(raw, "shop") || strings.Contains(raw, words.NotAttached) {
+		if !strings.Contains(raw, clitest.NetworkBridge) || strings.Contains(raw, "shop") || strings.Contains(raw, wording.NotAttached) {
 			t.Errorf("%s: JSON has other names:\n%s", name, raw)
 		}
 	}
@@ -99,13 +100,13 @@ func TestShownRecords(t *testing.T) {
 			p := packetPrinter(k, packetQuery{})
 			return errors.Join(p.Add(&c.r), p.Flush())
 		}))
-		tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC, Face: kit.Face}, Shown: words.NewNames(d)}
-		told, _ := tell.Tell(answer.NewStory(&c.r, 0, d, time.Time{})).Lines(nil, nil, nil)
+		tell := &wording.Teller{Sentences: wording.Sentences{Location: time.UTC, Face: kit.Face}, Shown: wording.NewNames(d)}
+		told, _ := tell.Tell(story.New(&c.r, 0, d, time.Time{})).Lines(nil, nil, nil)
 		story := strings.Join(told, "\n")
 		if !strings.Contains(line, c.line) || !strings.Contains(story, c.story) {
 			t.Errorf("want %q in\n%s\nand %q in\n%s", c.line, line, c.story, story)
 		}
-		if c.r.Hops[len(c.r.Hops)-1].Node == words.NotAttached {
+		if c.r.Hops[len(c.r.Hops)-1].Node == wording.NotAttached {
 			t.Error("the record itself has changed")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/note"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
@@ -199,7 +200,7 @@ func printStories(k *kit.Kit, ctx context.Context, r answer.Singles, found []*ba
 		return err
 	}
 	k.Note(notes)
-	t := &words.Teller{Sentences: k.Sentences(), Shown: k.Shown}
+	t := &wording.Teller{Sentences: k.Sentences(), Shown: k.Shown}
 	for i, told := range stories {
 		s := t.Tell(told)
 		if k.Output == kit.FormatJSON {
@@ -219,8 +220,8 @@ func printStories(k *kit.Kit, ctx context.Context, r answer.Singles, found []*ba
 }
 
 // printStory writes the story for a person.
-func printStory(w io.Writer, s *words.Told, colored bool) error {
-	paint := func(style kit.Style) words.Paint {
+func printStory(w io.Writer, s *wording.Told, colored bool) error {
+	paint := func(style kit.Style) wording.Paint {
 		return func(text string) string { return style.Paint(colored, text) }
 	}
 	var b strings.Builder
@@ -236,7 +237,7 @@ func printStory(w io.Writer, s *words.Told, colored bool) error {
 }
 
 // printStoryJSON prints the record as "radar packets" does, with the story at its end.
-func printStoryJSON(w io.Writer, r *record.Record, s *words.Told) error {
+func printStoryJSON(w io.Writer, r *record.Record, s *wording.Told) error {
 	told, _ := s.Lines(nil, nil, nil)
 	var object, lines bytes.Buffer
 	if err := errors.Join(kit.PrintJSON(&object, r.JSON()), kit.PrintJSON(&lines, told)); err != nil {

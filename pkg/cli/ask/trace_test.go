@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
-	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/story"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // storyRecords are sampleRecords and others of which there is more to tell.
@@ -45,10 +45,10 @@ func TestStories(t *testing.T) {
 		Nodes: []domain.Node{{ID: 2, Name: "r1"}, {ID: 4, Name: "h2"}},
 		Ports: []domain.Port{{ID: 0, Node: 2, Name: "e1", Peer: 1}, {ID: 1, Node: 4, Name: "e0", Peer: 0}}}
 	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
-	tell := &words.Teller{Sentences: words.Sentences{Location: time.UTC, Now: now, Face: kit.Face}}
+	tell := &wording.Teller{Sentences: wording.Sentences{Location: time.UTC, Now: now, Face: kit.Face}}
 	var plain, colored, lines bytes.Buffer
 	for i, r := range storyRecords() {
-		s := tell.Tell(answer.NewStory(r, i/10*3, d, now))
+		s := tell.Tell(story.New(r, i/10*3, d, now))
 		for _, p := range []struct {
 			out     *bytes.Buffer
 			colored bool

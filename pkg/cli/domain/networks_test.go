@@ -12,10 +12,10 @@ import (
 	"github.com/vnetradar/radar/lab/test/dockertest"
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/answer/topology"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // networkOf is what the domain's description says that a bridge is.
@@ -63,7 +63,7 @@ func TestDockerNetworks(t *testing.T) {
 
 	shown := w.Radar(kit.ExitOK, "topo")
 	none("topo", shown)
-	if !strings.Contains(shown, words.NotAttached) || strings.Count(shown, "host (found)") != 1 {
+	if !strings.Contains(shown, wording.NotAttached) || strings.Count(shown, "host (found)") != 1 {
 		t.Errorf("topo does not tell cache from the host:\n%s", shown)
 	}
 	none("topo -o mermaid", w.Radar(kit.ExitOK, "topo", "--load", "-o", "mermaid"))
@@ -73,11 +73,11 @@ func TestDockerNetworks(t *testing.T) {
 		t.Errorf("JSON has not both names: %+v", v.Links)
 	}
 	for _, args := range [][]string{{"paths"}, {"latency"}, {"packets", "--dst", cache.Address()}, {"throughput", "--by", "path"}} {
-		if out := w.Radar(kit.ExitOK, args...); !strings.Contains(out, "web > "+words.NotAttached) {
+		if out := w.Radar(kit.ExitOK, args...); !strings.Contains(out, "web > "+wording.NotAttached) {
 			t.Errorf("%v does not say that cache is not attached:\n%s", args, out)
 		}
 	}
-	if out := w.Radar(kit.ExitOK, "paths", "-o", "json"); strings.Contains(out, words.NotAttached) || !strings.Contains(out, `"path":"web > host"`) {
+	if out := w.Radar(kit.ExitOK, "paths", "-o", "json"); strings.Contains(out, wording.NotAttached) || !strings.Contains(out, `"path":"web > host"`) {
 		t.Errorf("JSON of paths:\n%s", out)
 	}
 	laterNetworks(w, d, strings.TrimPrefix(label, "docker:label="))

@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/answer/topology"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/graph"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -179,7 +180,7 @@ func printTopoPorts(k *kit.Kit, v *topology.Topology, wide bool) error {
 		for _, p := range n.Ports {
 			node := name
 			if p.Place == topology.PlaceMember {
-				node = words.NotAttached
+				node = wording.NotAttached
 			}
 			cells := []string{node, k.Shown.Port(n.Name, p.Name), words.State(p.State), roleText(p.Role, p.Forced), connectedTo(k.Shown, &p.Port, n.Name) + byMember(&p.Port, wide), strings.Join(p.ShownAddresses(), " ")}
 			if wide {
@@ -196,7 +197,7 @@ const maxAddresses = 4
 
 // drawing draws the topology. Every edge of the domain has an outside of its own, except
 // those of one bridge: two edges need not lead to the same place.
-func drawing(v *topology.Topology, shown *words.Names) *graph.Graph {
+func drawing(v *topology.Topology, shown *wording.Names) *graph.Graph {
 	g := &graph.Graph{Name: v.Domain}
 	vertices := make(map[string]int)
 	for _, n := range v.Nodes {

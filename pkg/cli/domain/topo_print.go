@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/topology"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
@@ -35,7 +36,7 @@ func optionalNumber(n int) string {
 const maxNeighbours = 3
 
 // connectedTo says in words what is at the other end of a port, and what stands on it.
-func connectedTo(s *words.Names, p *answer.Port, node string) string {
+func connectedTo(s *wording.Names, p *answer.Port, node string) string {
 	text := otherEnd(s, p, node)
 	if len(p.Uppers) > 0 {
 		text += ", below " + someEnds(s, p.Uppers)
@@ -44,7 +45,7 @@ func connectedTo(s *words.Names, p *answer.Port, node string) string {
 }
 
 // someEnds names ports; of many the first.
-func someEnds(s *words.Names, ends []string) string {
+func someEnds(s *wording.Names, ends []string) string {
 	var names []string
 	for _, end := range ends[:min(len(ends), maxNeighbours)] {
 		names = append(names, s.End(end))
@@ -56,7 +57,7 @@ func someEnds(s *words.Names, ends []string) string {
 }
 
 // otherEnd says in words what is at the other end of a port.
-func otherEnd(s *words.Names, p *answer.Port, node string) string {
+func otherEnd(s *wording.Names, p *answer.Port, node string) string {
 	switch {
 	case p.Lower != "":
 		text := s.End(p.Lower) + " by " + p.Kind
@@ -90,7 +91,7 @@ func byMember(p *answer.Port, wide bool) string {
 }
 
 // shownLinks are the links as tables and drawings show them.
-func shownLinks(s *words.Names, list []topology.Link) []topology.Link {
+func shownLinks(s *wording.Names, list []topology.Link) []topology.Link {
 	list = slices.Clone(list)
 	for i := range list {
 		l := &list[i]

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Kit carries what all commands share.
@@ -43,7 +43,7 @@ type Kit struct {
 	held *[]string // notes that are said below the rows; nil: say them at once
 
 	// Shown is what tables call nodes and ports; nil: as the domain does.
-	Shown *words.Names
+	Shown *wording.Names
 }
 
 // New returns a kit with the default flags. What is written to stdout and stderr is made safe for

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // recorder makes records of a domain's packets.
@@ -84,7 +84,7 @@ func variants(name string, v reflect.Value, fn func(name string)) {
 func TestAddPacket(t *testing.T) {
 	d := clitest.BridgedDomain()
 	dec := backpack.NewDecoder(d, nil)
-	names := words.NewNames(d)
+	names := wording.NewNames(d)
 	for kind, p := range somePackets() {
 		var packets []packet.Packet
 		var changes []string

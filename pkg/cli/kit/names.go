@@ -3,15 +3,15 @@
 package kit
 
 import (
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // ShowNames makes a domain's names those of tables.
 func (k *Kit) ShowNames(d *domain.Domain) {
 	if k.Shown == nil || k.Shown.Domain() != d {
-		k.Shown = words.NewNames(d)
+		k.Shown = wording.NewNames(d)
 	}
 }
 
@@ -24,4 +24,4 @@ func (k *Kit) NamesOf(names packet.Names) packet.Names {
 }
 
 // DomainFlag is what a command needs to mean this domain.
-func DomainFlag(name string) string { return Face.Render(words.DomainFlag(name)) }
+func DomainFlag(name string) string { return Face.Render(wording.DomainFlag(name)) }

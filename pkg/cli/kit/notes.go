@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Note says notes on standard error, with -f each only once.
@@ -19,7 +19,7 @@ func (k *Kit) Note(notes []answer.Note) {
 }
 
 // Notef says something about an answer on standard error, with -f only once.
-func (k *Kit) Notef(format string, args ...any) { k.noteOnce(words.Say(format, args...)) }
+func (k *Kit) Notef(format string, args ...any) { k.noteOnce(wording.Say(format, args...)) }
 
 // noteOnce says text on standard error, below the rows that were printed before, with -f once for each key.
 func (k *Kit) noteOnce(key, text string) {
@@ -65,6 +65,6 @@ func (k *Kit) Warn(err error) {
 }
 
 // Sentences makes sentences of values, with times as tables have them.
-func (k *Kit) Sentences() words.Sentences {
-	return words.Sentences{Location: k.Location, Now: k.Now(), Face: Face}
+func (k *Kit) Sentences() wording.Sentences {
+	return wording.Sentences{Location: k.Location, Now: k.Now(), Face: Face}
 }

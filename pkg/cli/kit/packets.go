@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/words"
@@ -24,10 +25,10 @@ type PacketPrinter struct {
 	json   *json.Encoder
 	csv    *CSVWriter
 	Long   bool // CSV: a row for each hop
-	Shown  *words.Names
+	Shown  *wording.Names
 
 	cache     [cachePlaces]*cachedLine // see AddPacket
-	cachedFor *words.Names
+	cachedFor *wording.Names
 }
 
 // NewPacketPrinter returns a printer whose times are of that location.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/explain"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/figure"
 	"github.com/vnetradar/radar/pkg/filter"
@@ -69,7 +70,7 @@ func drawTCP(k *kit.Kit, f *options, ans *explain.Answer) error {
 	if s.More > 0 {
 		k.Notef("only the first %d moments of the connection are drawn, not the %d after them: choose others by --since and --until", len(s.Moments), s.More)
 	}
-	for _, text := range words.Lacks(ans.Lacks) {
+	for _, text := range wording.Lacks(ans.Lacks) {
 		k.Notef("%s", text)
 	}
 	from, to, most, window := s.Moments[0].TNs, s.Moments[0].TNs, int64(0), int64(0)

@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/answer/fidelity"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/record"
@@ -185,17 +186,17 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	if ans.Proto == "tcp" {
 		ans.Kernel = answer.KernelView(ctx, links, ans.Sender, ans.Names)
 	}
-	ans.Summary = words.Explained(ans)
+	ans.Summary = wording.Explained(ans)
 	for i, a := range followed[1:] {
 		if other, ok := a.Finish(); ok {
 			ans.Others = append(ans.Others, explain.Other{Flow: list[i+1].Text(), Proto: other.Proto, Packets: list[i+1].Packets,
-				Cause: other.Cause, Place: other.Place, Summary: words.Explained(other)})
+				Cause: other.Cause, Place: other.Place, Summary: wording.Explained(other)})
 		}
 	}
 	if err := printExplained(k, ans, list); err != nil {
 		return "", err
 	}
-	for _, text := range words.Lacks(ans.Lacks) {
+	for _, text := range wording.Lacks(ans.Lacks) {
 		k.Notef("%s", text)
 	}
 	k.Note(append(notes, answer.SilentNodes(links)...))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/explain"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/words"
 )
@@ -80,7 +81,7 @@ func printFacts(w io.Writer, a *explain.Answer) {
 	var facts []string
 	add := func(n uint64, ratio float64, what string) {
 		if n > 0 {
-			facts = append(facts, fmt.Sprintf("%s %d (%s)", what, n, words.Percent(ratio)))
+			facts = append(facts, fmt.Sprintf("%s %d (%s)", what, n, wording.Percent(ratio)))
 		}
 	}
 	of := float64(max(a.Packets, 1))
@@ -272,7 +273,7 @@ func printLosses(k *kit.Kit, a *explain.Answer) error {
 		if l.AfterDelivery {
 			at = "after delivery"
 		}
-		table.Add(wayText[l.Way], l.Name(), at, words.Decimal(l.Packets), cmp.Or(l.Reason, l.Function), words.Why(l.Reason, l.Function))
+		table.Add(wayText[l.Way], l.Name(), at, words.Decimal(l.Packets), cmp.Or(l.Reason, l.Function), wording.Why(l.Reason, l.Function))
 	}
 	return section(k, table)
 }
@@ -284,7 +285,7 @@ func printResends(k *kit.Kit, a *explain.Answer) error {
 		return cmp.Or(cmp.Compare(a.ResentWhy[y], a.ResentWhy[x]), cmp.Compare(x, y))
 	})
 	for _, why := range whys {
-		table.Add(words.Decimal(a.ResentWhy[why]), words.WhyAgain(why))
+		table.Add(words.Decimal(a.ResentWhy[why]), wording.WhyAgain(why))
 	}
 	if err := section(k, table); err != nil || k.Output != kit.FormatWide {
 		return err
@@ -311,7 +312,7 @@ func firstText(r *explain.ResendRow) string {
 
 // resendText is why one piece of data was sent again.
 func resendText(r *explain.ResendRow) string {
-	text := words.WhyAgain(r.Why)
+	text := wording.WhyAgain(r.Why)
 	if l := r.Loss; l != nil {
 		at := l.Node
 		if l.Port != "" {

@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	rt "github.com/vnetradar/radar/pkg/vnet/backpack/ringtest"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Ports of the test's domain: h1 - r1 - r2 - h2, and br, a node with a bridge.
@@ -269,7 +269,7 @@ func TestTooBigForTunnel(t *testing.T) {
 	r := b.one()
 	if l := r.Loss; r.State != record.Lost || l.Node != "r1" || l.Port != "eth1" || l.At != record.AtEgress || l.Reason != "PKT_TOO_BIG" || l.Function != "skb_tunnel_check_pmtu" {
 		t.Errorf("%s, %+v", r.State, l)
-	} else if why := words.Why(l.Reason, l.Function); why != `too large for the tunnel; the device answered "too big"` {
+	} else if why := wording.Why(l.Reason, l.Function); why != `too large for the tunnel; the device answered "too big"` {
 		t.Error(why)
 	}
 }

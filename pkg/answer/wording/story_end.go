@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/story"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // longestText says where most of a packet's time went.
-func longestText(r *record.Record, p *answer.Part) string {
+func longestText(r *record.Record, p *story.Part) string {
 	h := &r.Hops[p.Hop]
 	where := ""
 	switch p.Place {
-	case answer.InLink:
+	case story.InLink:
 		from := r.Hops[p.From].Node + "/" + r.Hops[p.From].Port
 		where = fmt.Sprintf("the link %s > %s/%s", from, h.Node, h.InPort)
 		if p.WithQueue {
 			where += ", with the queue of " + from
 		}
-	case answer.InNode:
+	case story.InNode:
 		where = "inside " + h.Node
-	case answer.InQueue:
+	case story.InQueue:
 		where = "in the queue of " + h.Node + "/" + h.Port
 	}
-	text := fmt.Sprintf("Longest: %s: %s", where, Duration(float64(p.Ns)))
+	text := fmt.Sprintf("Longest: %s: %s", where, words.Duration(float64(p.Ns)))
 	if p.Percent != nil {
 		text += fmt.Sprintf(", %d %% of the time", *p.Percent)
 	}
@@ -35,7 +36,7 @@ func longestText(r *record.Record, p *answer.Part) string {
 }
 
 // endTexts says what a reader of the steps should know further.
-func (t *Teller) endTexts(r *record.Record, s *answer.Story) []string {
+func (t *Teller) endTexts(r *record.Record, s *story.Story) []string {
 	var texts []string
 	switch r.State {
 	case record.InFlight:
@@ -53,7 +54,7 @@ func (t *Teller) endTexts(r *record.Record, s *answer.Story) []string {
 	if c := s.Circle; c != nil {
 		text := "It went round in a circle: " + loopNodes(r, c)
 		if c.TTLUsedUp {
-			text += ", " + TTLName(r) + " used up"
+			text += ", " + words.TTLName(r) + " used up"
 		}
 		texts = append(texts, text+".")
 	}
@@ -73,13 +74,13 @@ func (t *Teller) endTexts(r *record.Record, s *answer.Story) []string {
 func (t *Teller) notUpText(list []placenow.PortState) string {
 	var texts []string
 	for _, p := range list {
-		texts = append(texts, t.Shown.End(p.Port)+" ("+State(p.State)+")")
+		texts = append(texts, t.Shown.End(p.Port)+" ("+words.State(p.State)+")")
 	}
 	return strings.Join(texts, ", ")
 }
 
 // loopNodes are the nodes of a circle, "r1 > r2 > r1".
-func loopNodes(r *record.Record, c *answer.Circle) string {
+func loopNodes(r *record.Record, c *story.Circle) string {
 	var nodes []string
 	for _, h := range r.Hops[c.First : c.Again+1] {
 		nodes = append(nodes, h.Node)
@@ -103,15 +104,15 @@ func lastSeen(r *record.Record) string {
 }
 
 // ago is how long that is past.
-func ago(u *answer.Unended) string {
+func ago(u *story.Unended) string {
 	if u.Ago < 0 {
 		return ""
 	}
-	return ", " + Duration(float64(u.Ago)) + " ago"
+	return ", " + words.Duration(float64(u.Ago)) + " ago"
 }
 
 // expiredText says what may have happened where the kernel reports no drop.
-func (t *Teller) expiredText(r *record.Record, u *answer.Unended) []string {
+func (t *Teller) expiredText(r *record.Record, u *story.Unended) []string {
 	if u.Hop < 0 {
 		return nil
 	}

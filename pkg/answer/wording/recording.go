@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 import (
 	"fmt"
 	"path/filepath"
 
 	"github.com/vnetradar/radar/pkg/answer/note"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // recordingNote has words for what there is to say about a recording.
@@ -15,11 +16,11 @@ func (w Sentences) recordingNote(n note.Note) (key, text string) {
 	case note.SegmentDamaged:
 		text = "warning: damaged, the answer is without it: " + n.Damage.String()
 		if n.Others > 0 {
-			text += fmt.Sprintf("; and %s others", Decimal(uint64(n.Others)))
+			text += fmt.Sprintf("; and %s others", words.Decimal(uint64(n.Others)))
 		}
 		return text, text
 	case note.NotKept:
-		text = PacketsWere(n.Packets) + " not recorded: " + n.Cause
+		text = words.PacketsWere(n.Packets) + " not recorded: " + n.Cause
 		return text, text
 	case note.RecordingCovers:
 		return Say("no packet matches; %s", w.Covers(n))
@@ -46,7 +47,7 @@ func unfinishedText(n *note.RecordingUnfinished) string {
 	case len(n.Files) == 1:
 		return fmt.Sprintf("a file was not finished, and is not read: %s; nobody is seen to record there", filepath.Join(n.Path, n.Files[0]))
 	}
-	return fmt.Sprintf("%s of %s were not finished, and are not read; nobody is seen to record there", Plural(len(n.Files), "file"), n.Path)
+	return fmt.Sprintf("%s of %s were not finished, and are not read; nobody is seen to record there", words.Plural(len(n.Files), "file"), n.Path)
 }
 
 // Covers says from when to when a recording is.

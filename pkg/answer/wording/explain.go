@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Explained is why a flow was slow, in one sentence. What the answer lacks and depends on stands first.
@@ -17,7 +18,7 @@ func Explained(a *explain.Answer) string {
 	text := causeText(a)
 	text += exceededText(a)
 	if a.Unassembled > 0 && a.LostFragments+a.Lost > 0 {
-		text += fmt.Sprintf("; %s could not be put together, since other fragments of them were lost", Plural(int(a.Unassembled), "datagram"))
+		text += fmt.Sprintf("; %s could not be put together, since other fragments of them were lost", words.Plural(int(a.Unassembled), "datagram"))
 	}
 	if a.Kernel != nil && a.Kernel.ByBuffer() {
 		text += fmt.Sprintf("; the kernel of %s says that its socket's send buffer held it %s of the time (SO_SNDBUF, tcp_wmem)", a.Kernel.Node, percent(float64(a.Kernel.Whole.BufferNs), float64(a.Kernel.Whole.BusyNs)))
@@ -42,11 +43,11 @@ func exceededText(a *explain.Answer) (text string) {
 		switch {
 		case !q.Exceeded:
 		case q.BurstBytes > 0 && a.Bytes <= q.BurstBytes:
-			text += fmt.Sprintf("; %s did not hold it to its rate of %s: its burst of %s was not used up by %s", q.Name, Rate(q.ConfiguredBps), Bytes(float64(q.BurstBytes)), Bytes(float64(a.Bytes)))
+			text += fmt.Sprintf("; %s did not hold it to its rate of %s: its burst of %s was not used up by %s", q.Name, words.Rate(q.ConfiguredBps), words.Bytes(float64(q.BurstBytes)), words.Bytes(float64(a.Bytes)))
 		case q.BurstBytes > 0:
-			text += fmt.Sprintf("; %s did not hold it to its rate of %s: a burst of %s passed at once", q.Name, Rate(q.ConfiguredBps), Bytes(float64(q.BurstBytes)))
+			text += fmt.Sprintf("; %s did not hold it to its rate of %s: a burst of %s passed at once", q.Name, words.Rate(q.ConfiguredBps), words.Bytes(float64(q.BurstBytes)))
 		default:
-			text += fmt.Sprintf("; %s did not hold it to its rate of %s", q.Name, Rate(q.ConfiguredBps))
+			text += fmt.Sprintf("; %s did not hold it to its rate of %s", q.Name, words.Rate(q.ConfiguredBps))
 		}
 	}
 	return text
@@ -60,9 +61,9 @@ func limitText(q *explain.QueueRow) string {
 	}
 	switch {
 	case q.LimitPackets > 0:
-		return fmt.Sprintf(" (its %s holds %s)", kind, Plural(int(q.LimitPackets), "packet"))
+		return fmt.Sprintf(" (its %s holds %s)", kind, words.Plural(int(q.LimitPackets), "packet"))
 	case q.LimitBytes > 0:
-		return fmt.Sprintf(" (its %s holds %s)", kind, Bytes(float64(q.LimitBytes)))
+		return fmt.Sprintf(" (its %s holds %s)", kind, words.Bytes(float64(q.LimitBytes)))
 	}
 	return ""
 }
@@ -84,7 +85,7 @@ var dependTexts = map[explain.Lack]string{
 // slow begins a sentence about what held a flow.
 func slow(a *explain.Answer) string {
 	if a.ThroughputBps >= 1e9 {
-		return "it carried " + Rate(a.ThroughputBps) + ", and no more because "
+		return "it carried " + words.Rate(a.ThroughputBps) + ", and no more because "
 	}
 	return "slow because "
 }
@@ -102,7 +103,7 @@ func causeText(a *explain.Answer) string {
 	case explain.ByReset:
 		return resetText(a)
 	case explain.Unanswered:
-		return fmt.Sprintf("no connection: %s did not answer %s", orEnd(a.Place, a.Dst), Plural(int(a.Syns), "SYN"))
+		return fmt.Sprintf("no connection: %s did not answer %s", orEnd(a.Place, a.Dst), words.Plural(int(a.Syns), "SYN"))
 	case explain.NotEnough:
 		return "there is too little to tell why: see the notes"
 	}
@@ -129,7 +130,7 @@ func heldText(a *explain.Answer, cause explain.Cause) string {
 func resetText(a *explain.Answer) string {
 	if u := a.Untranslated; u != nil && a.Reset.Stray {
 		return fmt.Sprintf("%s passed %s untranslated: %s came to %s from %s, and %s reset the connection (RST) after %s", u.Node,
-			Plural(int(u.Packets), "packet"), itOrThey(u.Packets), u.At, u.Src, u.At, bytesText(int(a.PayloadBytes)))
+			words.Plural(int(u.Packets), "packet"), itOrThey(u.Packets), u.At, u.Src, u.At, bytesText(int(a.PayloadBytes)))
 	}
 	text := fmt.Sprintf("%s reset the connection (RST) after %s%s", orEnd(a.Place, a.Dst), bytesText(int(a.PayloadBytes)), unackedText(a.Reset))
 	if a.Held != "" {
@@ -183,9 +184,9 @@ func queueText(a *explain.Answer) string {
 	rate := ""
 	switch {
 	case q.ConfiguredBps > 0:
-		rate = Rate(q.ConfiguredBps) + " "
+		rate = words.Rate(q.ConfiguredBps) + " "
 	case q.RateBps > 0:
-		rate = "queue, which let out " + Rate(q.RateBps) + ","
+		rate = "queue, which let out " + words.Rate(q.RateBps) + ","
 	}
 	text := q.Name + "'s " + rate
 	if !strings.HasSuffix(text, ",") {
@@ -210,12 +211,12 @@ func queueText(a *explain.Answer) string {
 
 // spread is how long something took: where it comes in spikes, half of the packets do not say so.
 func spread(q *aggregate.Quantiles) string {
-	text := Duration(float64(q.P50Ns)) + " (p50)"
+	text := words.Duration(float64(q.P50Ns)) + " (p50)"
 	if q.P99Ns > 3*q.P50Ns {
-		text += ", " + Duration(float64(q.P99Ns)) + " (p99)"
+		text += ", " + words.Duration(float64(q.P99Ns)) + " (p99)"
 	}
 	if q.MaxNs > 10*q.P50Ns && q.MaxNs > 2*q.P99Ns {
-		text += ", " + Duration(float64(q.MaxNs)) + " at most"
+		text += ", " + words.Duration(float64(q.MaxNs)) + " at most"
 	}
 	return text
 }
@@ -234,11 +235,11 @@ func lossText(a *explain.Answer) string {
 	late := ""
 	switch {
 	case a.NotBegun:
-		what = Plural(int(l.Packets), "packet") + " of its handshake"
+		what = words.Plural(int(l.Packets), "packet") + " of its handshake"
 	case l.Syns == l.Packets && l.Way == "data":
-		what, late = fmt.Sprintf("%d of its %s", l.Syns, Plural(int(a.Syns), "SYN")), ", so that it began after "+Duration(float64(a.SetupNs))
+		what, late = fmt.Sprintf("%d of its %s", l.Syns, words.Plural(int(a.Syns), "SYN")), ", so that it began after "+words.Duration(float64(a.SetupNs))
 	case l.Syns == l.Packets:
-		what, late = Plural(int(l.Syns), "answer")+" to its SYNs", ", so that it began after "+Duration(float64(a.SetupNs))
+		what, late = words.Plural(int(l.Syns), "answer")+" to its SYNs", ", so that it began after "+words.Duration(float64(a.SetupNs))
 	}
 	switch a.Cause {
 	case explain.ByFirewall:
@@ -252,11 +253,11 @@ func lossText(a *explain.Answer) string {
 		if a.Largest > 0 && a.Largest < l.SmallestBytes {
 			passed = fmt.Sprintf(", those of %d do", a.Largest)
 		}
-		text := fmt.Sprintf("packets of %s and more do not pass %s (MTU)%s: %s lost there", bytesText(l.SmallestBytes), where, passed, PacketsWere(l.Packets))
+		text := fmt.Sprintf("packets of %s and more do not pass %s (MTU)%s: %s lost there", bytesText(l.SmallestBytes), where, passed, words.PacketsWere(l.Packets))
 		if a.Unreachable == 1 {
 			text += ", and 1 ICMP error was sent back"
 		} else if a.Unreachable > 1 {
-			text += fmt.Sprintf(", and %s were sent back", Plural(int(a.Unreachable), "ICMP error"))
+			text += fmt.Sprintf(", and %s were sent back", words.Plural(int(a.Unreachable), "ICMP error"))
 		} else {
 			text += ", and no ICMP error came to the sender"
 		}
@@ -319,17 +320,17 @@ func delayText(a *explain.Answer) string {
 	if a.Proto != "tcp" {
 		return fmt.Sprintf("the way takes %s, of which %s takes %s", spread(a.RTT), what, spread(&p.Times))
 	}
-	if spread(&p.Times) != Duration(float64(p.Times.P50Ns))+" (p50)" {
+	if spread(&p.Times) != words.Duration(float64(p.Times.P50Ns))+" (p50)" {
 		return fmt.Sprintf("the way is long at times: of a round trip of %s %s%s takes %s", spread(a.RTT), what, onWay(a), spread(&p.Times)) + backText(a)
 	}
-	return fmt.Sprintf("the way is long: of a round trip of %s (p50) %s%s takes %s", Duration(float64(a.RTT.P50Ns)), what, onWay(a), Duration(float64(p.Times.P50Ns))) + backText(a)
+	return fmt.Sprintf("the way is long: of a round trip of %s (p50) %s%s takes %s", words.Duration(float64(a.RTT.P50Ns)), what, onWay(a), words.Duration(float64(p.Times.P50Ns))) + backText(a)
 }
 
 // backText is what acknowledgements wait for in the node that delays data, where that is as long.
 func backText(a *explain.Answer) string {
 	for i := range a.Parts {
 		if p := &a.Parts[i]; p.Way == "ack" && a.Part.Way == "data" && p.Kind == explain.Node && p.Name == a.Part.Name && p.Share > a.Part.Share/2 {
-			return ", and " + Duration(float64(p.Times.P50Ns)) + " on the way back"
+			return ", and " + words.Duration(float64(p.Times.P50Ns)) + " on the way back"
 		}
 	}
 	return ""
@@ -341,10 +342,10 @@ func orderText(a *explain.Answer) string {
 		text += fmt.Sprintf(": %s sends them by different ways", a.Place)
 	}
 	if p := a.Part; p != nil {
-		text += fmt.Sprintf(": %s took from %s to %s", p.Name, Duration(float64(p.Times.MinNs)), Duration(float64(p.Times.MaxNs)))
+		text += fmt.Sprintf(": %s took from %s to %s", p.Name, words.Duration(float64(p.Times.MinNs)), words.Duration(float64(p.Times.MaxNs)))
 	}
 	if n := a.ResentWhy[explain.Overtaken]; n > 0 {
-		text += fmt.Sprintf(", and %s sent again for that", PacketsWere(n))
+		text += fmt.Sprintf(", and %s sent again for that", words.PacketsWere(n))
 	}
 	return text
 }
@@ -353,19 +354,19 @@ func receiverText(a *explain.Answer) string {
 	who := orEnd(a.Place, a.Dst)
 	switch {
 	case a.Wait == explain.LateAcks:
-		return fmt.Sprintf("%s takes %s (p50) to acknowledge data", who, Duration(float64(endNs(a))))
+		return fmt.Sprintf("%s takes %s (p50) to acknowledge data", who, words.Duration(float64(endNs(a))))
 	case a.Wait == explain.NoRoom:
 		return fmt.Sprintf("%s had no room for %s of its packets%s", who, Percent(a.Loss.Ratio), reasonText(a.Loss))
 	case a.Wait == explain.WindowClosed:
 		return fmt.Sprintf("%s reads too slowly: its window was closed %d times, for %s at most, and the sender waited %s of the time",
-			who, a.Closings.Count, Duration(float64(a.Closings.MaxNs)), percent(float64(a.Time.Closed+a.Time.Window), float64(timeAll(a.Time))))
+			who, a.Closings.Count, words.Duration(float64(a.Closings.MaxNs)), percent(float64(a.Time.Closed+a.Time.Window), float64(timeAll(a.Time))))
 	}
 	text := fmt.Sprintf("%s offers a window of %s", who, bytesText(int(a.Window.Max)))
 	if !a.Window.Known {
 		text = fmt.Sprintf("%s offers a window that is used up by %s in flight", who, bytesText(int(a.Window.FlightTo)))
 	}
 	if a.RTT != nil {
-		text += fmt.Sprintf(" for a round trip of %s (p50)", Duration(float64(a.RTT.P50Ns)))
+		text += fmt.Sprintf(" for a round trip of %s (p50)", words.Duration(float64(a.RTT.P50Ns)))
 	}
 	return text + fmt.Sprintf(": the sender waited for it %s of the time", percent(float64(a.Time.Closed+a.Time.Window), float64(timeAll(a.Time))))
 }
@@ -397,9 +398,9 @@ func senderText(a *explain.Answer) string {
 	case a.Wait == explain.ForPeer:
 		return fmt.Sprintf("the sender waits for %s to send something, %s of the time", who, share)
 	case a.Wait == explain.Gaps && a.Gaps != nil && a.Gaps.Count == 1:
-		return fmt.Sprintf("%s had nothing to send %s of the time: %s with nothing in flight", who, share, Duration(float64(a.GapsNs)))
+		return fmt.Sprintf("%s had nothing to send %s of the time: %s with nothing in flight", who, share, words.Duration(float64(a.GapsNs)))
 	case a.Wait == explain.Gaps && a.Gaps != nil:
-		return fmt.Sprintf("%s had nothing to send %s of the time: %s with nothing in flight, in %d gaps, the longest of %s", who, share, Duration(float64(a.GapsNs)), a.Gaps.Count, Duration(float64(a.Gaps.MaxNs)))
+		return fmt.Sprintf("%s had nothing to send %s of the time: %s with nothing in flight, in %d gaps, the longest of %s", who, share, words.Duration(float64(a.GapsNs)), a.Gaps.Count, words.Duration(float64(a.Gaps.MaxNs)))
 	}
 	return fmt.Sprintf("%s had nothing more to send %s of the time", who, share)
 }
@@ -418,10 +419,10 @@ func nothingText(a *explain.Answer) string {
 		text = "nothing in the network held it"
 	}
 	if a.ThroughputBps > 0 {
-		text += fmt.Sprintf(": it carried %s", Rate(a.ThroughputBps))
+		text += fmt.Sprintf(": it carried %s", words.Rate(a.ThroughputBps))
 	}
 	if a.RTT != nil && a.Proto == "tcp" {
-		text += fmt.Sprintf(" with a round trip of %s (p50)", Duration(float64(a.RTT.P50Ns)))
+		text += fmt.Sprintf(" with a round trip of %s (p50)", words.Duration(float64(a.RTT.P50Ns)))
 	}
 	if a.Held != "" {
 		return text + ". What it waited for most: " + heldText(a, a.Held)
@@ -447,7 +448,7 @@ func percent(n, of float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64) + " %"
 }
 
-func bytesText(n int) string { return Plural(n, "byte") }
+func bytesText(n int) string { return words.Plural(n, "byte") }
 
 // Lacks say what evidence is missing, and what to do.
 func Lacks(list []explain.Lack) (texts []string) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+// Package story tells what happened to one packet, step by step, as typed values. pkg/answer/wording makes lines of them.
+package story
 
 import (
-	"context"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer/placenow"
@@ -110,20 +110,10 @@ type Circle struct {
 	TTLUsedUp    bool // that is how it ended
 }
 
-// Stories tell of packets of the ring.
-func (r *Ring) Stories(ctx context.Context, found []*backpack.Found, now time.Time) ([]*Story, []Note, error) {
-	outers, err := r.outers(found)
-	if err != nil {
-		return nil, nil, err
-	}
-	links := placenow.NewLinks(ctx, r.Domain)
-	stories := newStories(found, r.Domain, outers, links, now)
-	return stories, SilentNodes(links), nil
-}
-
-func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *placenow.Links, now time.Time) (list []*Story) {
+// All tell of packets of a domain. outers are tunnels' packets by the ID of the one inside; links may be nil.
+func All(found []*backpack.Found, d *domain.Domain, outers map[string][]record.Record, links *placenow.Links, now time.Time) (list []*Story) {
 	for _, f := range found {
-		s := NewStory(&f.Record, f.Segment, d, now)
+		s := New(&f.Record, f.Segment, d, now)
 		s.goInto(outers[f.Record.ID])
 		s.addLinks(links)
 		list = append(list, s)
@@ -131,9 +121,9 @@ func newStories(found []*backpack.Found, d *domain.Domain, outers map[string][]r
 	return list
 }
 
-// NewStory tells of a packet of a domain, without tunnels' packets that had it inside. segment is its place in the
+// New tells of a packet of a domain, without tunnels' packets that had it inside. segment is its place in the
 // train whose record r is, 0 if it is no segment. It keeps r.
-func NewStory(r *record.Record, segment int, d *domain.Domain, now time.Time) *Story {
+func New(r *record.Record, segment int, d *domain.Domain, now time.Time) *Story {
 	s := &Story{Record: r, Segment: segment}
 	if !s.Failed() { // what did not arrive took no time that could be shared out
 		s.Longest = longestPart(r)
@@ -155,7 +145,7 @@ func NewStory(r *record.Record, segment int, d *domain.Domain, now time.Time) *S
 		s.Unended = unended(r, d, now)
 	}
 	if first, again, ok := r.Loop(); ok {
-		s.Circle = &Circle{first, again, TTLUsedUp(r)}
+		s.Circle = &Circle{first, again, r.TTLUsedUp()}
 	}
 	return s
 }
@@ -302,14 +292,4 @@ func peerOf(h *record.Hop, d *domain.Domain) *Peer {
 		return nil
 	}
 	return nil
-}
-
-// TTLUsedUp reports whether a packet was lost because its TTL was: a router got it with a TTL of 1, and did not
-// send it on.
-func TTLUsedUp(r *record.Record) bool {
-	ttl := r.TTL
-	if r.TTLSent != nil {
-		ttl = *r.TTLSent
-	}
-	return r.State == record.Lost && r.Src != "" && ttl <= 1 && r.Loss != nil && r.Loss.At != record.AtQueue
 }

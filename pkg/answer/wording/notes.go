@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package words makes words of what radar has measured, for tables and sentences: numbers, packets,
-// losses, notes, and what nodes and ports are called.
-package words
+// Package wording makes sentences of answers: of notes, losses, causes and stories, and what nodes and ports are called. What
+// it says of numbers and packets is in pkg/words, which knows no answers.
+package wording
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Sentences makes sentences of the values of answers.
@@ -66,9 +67,9 @@ func (w Sentences) domainNote(n note.Note) (key, text string) {
 	case note.NotMeasured:
 		var reasons []string
 		for _, r := range n.Reasons {
-			reasons = append(reasons, r.Name+" "+Decimal(r.Packets))
+			reasons = append(reasons, r.Name+" "+words.Decimal(r.Packets))
 		}
-		return Say("%s not measured (%s): «status -o wide»", PacketsWere(n.Packets), strings.Join(reasons, ", "))
+		return Say("%s not measured (%s): «status -o wide»", words.PacketsWere(n.Packets), strings.Join(reasons, ", "))
 	case note.EqualUnderWay:
 		return Say("key_in_flight: with DF clear (or a TTL below 8) a packet is not measured while an equal one is under way (addresses, ports, IP ID, first bytes of the payload): set DF, or give each packet an IP ID or a payload of its own")
 	}
@@ -137,7 +138,7 @@ func (w Sentences) emptyNote(n note.Note) (key, text string) {
 	case note.NothingMeasured:
 		return Say("no packet was measured since %s", w.clock(n.Since))
 	case note.NothingMatches:
-		return Say("no packet matches; %s measured since %s", Plural(int(n.Measured), "packet"), w.clock(n.Since))
+		return Say("no packet matches; %s measured since %s", words.Plural(int(n.Measured), "packet"), w.clock(n.Since))
 	case note.UnderWay:
 		text = fmt.Sprintf("%s under way: in no answer before they have ended (not seen for %v, they have expired)", packetsAre(n.Packets), n.Timeout)
 	case note.OtherStates:
@@ -152,7 +153,7 @@ func (w Sentences) emptyNote(n note.Note) (key, text string) {
 	case note.MayBeMissing:
 		text = fmt.Sprintf("%s: what is asked for may be among what they lack (attach with more ‹max-hops›)", incompleteText(n.Packets))
 	case note.NotMeant:
-		text = PacketsWere(n.Packets) + " not measured: " + cmp.Or(NotMeantTexts[n.Reason], n.Reason)
+		text = words.PacketsWere(n.Packets) + " not measured: " + cmp.Or(NotMeantTexts[n.Reason], n.Reason)
 	}
 	return text, text
 }
@@ -195,13 +196,13 @@ func (w Sentences) rowsNote(n note.Note) (key, text string) {
 	case note.Unordered:
 		return Say("jitter and reordering lack %d packets: they became known too late to be put in order", n.Packets)
 	case note.Inexact:
-		return Say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", Plural(n.Flows, "flow"), n.Packets)
+		return Say("there was no room for all latencies: percentiles of %s count %d packets with the nearest that there was room for (inexact, with -o json)", words.Plural(n.Flows, "flow"), n.Packets)
 	case note.NoLatency:
-		return Say("none of %s %s", Plural(int(n.Packets), "packet"), cmp.Or(noLatencyTexts[n.By], "has arrived: only what was delivered, or left the domain, has a latency"))
+		return Say("none of %s %s", words.Plural(int(n.Packets), "packet"), cmp.Or(noLatencyTexts[n.By], "has arrived: only what was delivered, or left the domain, has a latency"))
 	case note.MoreFlows:
-		return Say("%s (‹top› 0 shows all)", Plural(n.Flows, "more flow"))
+		return Say("%s (‹top› 0 shows all)", words.Plural(n.Flows, "more flow"))
 	case note.SecondsKept:
-		return Say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
+		return Say("of %s only the newest %d seconds with traffic are kept: from %s on all have theirs", words.Plural(n.Rows, "row"), n.Seconds, w.clock(n.From))
 	case note.SecondsShown:
 		return Say("only so many seconds are shown: those from %s on", w.clock(n.From))
 	}
@@ -217,23 +218,23 @@ func (w Sentences) lossNote(n note.Note) (key, text string) {
 		return Say("%s still under way, and in no row: ask again (those that are not seen for %v have expired)", packetsAre(n.Packets), n.Timeout)
 	case note.NothingDropped:
 		if n.NodesAgree {
-			return Say("nothing was dropped after delivery of %s, nor do the nodes' own counters have any", Plural(int(n.Packets), "packet"))
+			return Say("nothing was dropped after delivery of %s, nor do the nodes' own counters have any", words.Plural(int(n.Packets), "packet"))
 		}
 		return Say("no drop after delivery was seen of %s: what a kernel drops more than 50 ms later, or frees without saying that it drops it, is not seen",
-			Plural(int(n.Packets), "packet"))
+			words.Plural(int(n.Packets), "packet"))
 	case note.KernelDrops: // with -f once for each set of counters
 		text = kernelDropsText(&n)
 		return text, text
 	case note.AlsoDropped:
-		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", PacketsWere(n.Packets))
+		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", words.PacketsWere(n.Packets))
 	case note.Expired:
-		return Say("%s expired (not seen for the timeout)%s: «packets ‹state› expired»", Plural(int(n.Packets), "packet"), lastSeenText(n))
+		return Say("%s expired (not seen for the timeout)%s: «packets ‹state› expired»", words.Plural(int(n.Packets), "packet"), lastSeenText(n))
 	case note.QueueUnseen:
-		return Say("nothing saw the end of %s in queues: no queue has them, the links behind have them («packets ‹output› json»: queue_unseen)", Plural(int(n.Waits), "wait"))
+		return Say("nothing saw the end of %s in queues: no queue has them, the links behind have them («packets ‹output› json»: queue_unseen)", words.Plural(int(n.Waits), "wait"))
 	case note.MovedAddress:
-		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", Plural(int(n.Packets), "packet"))
+		return Say("%s of these came to a node just as it got their address, or lost it: whether they were delivered is not known", words.Plural(int(n.Packets), "packet"))
 	case note.RoutingLoop:
-		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... («trace ‹last› ‹state› lost»)", PacketsWere(n.Packets), n.Path)
+		return "loop " + n.Path, fmt.Sprintf("%s lost in a routing loop: %s > ... («trace ‹last› ‹state› lost»)", words.PacketsWere(n.Packets), n.Path)
 	case note.Unsent: // with -f once for each node and reason
 		return "unsent " + n.Node + " " + n.Reason + " " + n.Function, unsentText(&n)
 	case note.PortsNotUp: // with -f once for each set of ports
@@ -252,18 +253,18 @@ func (w Sentences) lossNote(n note.Note) (key, text string) {
 func nothingLost(n note.NothingLost) (key, text string) {
 	onTheWay := ""
 	if !n.Expired {
-		onTheWay = fmt.Sprintf("nothing was lost on the way of %s; ", Plural(int(n.Packets), "packet"))
+		onTheWay = fmt.Sprintf("nothing was lost on the way of %s; ", words.Plural(int(n.Packets), "packet"))
 	}
-	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", Decimal(n.Freed))
+	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", words.Decimal(n.Freed))
 	switch {
 	case n.Drops > 0 && n.Freed > 0:
-		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: «loss ‹local›»", onTheWay, PacketsWere(n.Drops), own)
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: «loss ‹local›»", onTheWay, words.PacketsWere(n.Drops), own)
 	case n.Drops > 0:
-		return Say("%safter delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", onTheWay, PacketsWere(n.Drops))
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", onTheWay, words.PacketsWere(n.Drops))
 	case n.Freed > 0:
 		return Say("%safter delivery only %s, which is no fault", onTheWay, own)
 	}
-	return Say("nothing was lost on the way of %s", Plural(int(n.Packets), "packet"))
+	return Say("nothing was lost on the way of %s", words.Plural(int(n.Packets), "packet"))
 }
 
 // lastSeenText is ", last seen in f (827 out by eth0, 618 in by eth1)".
@@ -276,12 +277,12 @@ func lastSeenText(n note.Expired) string {
 			if p.Out {
 				way = " out by "
 			}
-			ports = append(ports, Decimal(p.Packets)+way+p.Port)
+			ports = append(ports, words.Decimal(p.Packets)+way+p.Port)
 		}
 		texts = append(texts, fmt.Sprintf("%s (%s)", node.Node, strings.Join(ports, ", ")))
 	}
 	if n.More > 0 {
-		texts = append(texts, Plural(n.More, "more node"))
+		texts = append(texts, words.Plural(n.More, "more node"))
 	}
 	if len(texts) == 0 {
 		return ""
@@ -372,7 +373,7 @@ func portsNotUpText(list []placenow.PortState) string {
 			texts = append(texts, fmt.Sprintf("%d more", len(list)-i))
 			break
 		}
-		texts = append(texts, p.Port+" ("+State(p.State)+")")
+		texts = append(texts, p.Port+" ("+words.State(p.State)+")")
 	}
 	return "not up now: " + strings.Join(texts, ", ") + " («topo»)"
 }
@@ -384,14 +385,14 @@ func unsentText(u *note.Unsent) string {
 	if u.Reason == "NOT_SPECIFIED" && u.Function != "" {
 		why = u.Function + "()"
 	}
-	words := (*Names)(nil).LossWhy(&place, &placenow.Place{NotUp: u.NotUp, Netfilter: u.Netfilter, Causes: u.Causes})
-	if words != "" {
-		why += " (" + words + ")"
+	reason := (*Names)(nil).LossWhy(&place, &placenow.Place{NotUp: u.NotUp, Netfilter: u.Netfilter, Causes: u.Causes})
+	if reason != "" {
+		why += " (" + reason + ")"
 	}
 	var flows []string
 	for i, f := range u.Flows {
 		if i == maxUnsentFlows {
-			flows = append(flows, Plural(len(u.Flows)-i, "more flow"))
+			flows = append(flows, words.Plural(len(u.Flows)-i, "more flow"))
 			break
 		}
 		name := f.String()
@@ -408,7 +409,7 @@ func unsentText(u *note.Unsent) string {
 	if u.SinceAttach {
 		since = " (since attach)"
 	}
-	return fmt.Sprintf("%s dropped %s %s: %s, %s%s", u.Node, Plural(int(u.Packets), "packet"), were, why, strings.Join(flows, ", "), since)
+	return fmt.Sprintf("%s dropped %s %s: %s, %s%s", u.Node, words.Plural(int(u.Packets), "packet"), were, why, strings.Join(flows, ", "), since)
 }
 
 // reportNote has words for what there is to say about reports that were kept.
@@ -419,15 +420,15 @@ func (w Sentences) reportNote(n note.Note) (key, text string) {
 	case note.ReportsKept:
 		return Say("of %d datagrams with reports the newest %d are kept («collect ‹keep›»)", n.Datagrams, n.Kept)
 	case note.ReportsUnchanged:
-		return Say("%s without an event are no packets here («collect ‹all›» keeps them)", Plural(int(n.Reports), "report"))
+		return Say("%s without an event are no packets here («collect ‹all›» keeps them)", words.Plural(int(n.Reports), "report"))
 	case note.ReportsMissing:
-		return Say("%s that sources have numbered did not come", Plural(int(n.Reports), "report"))
+		return Say("%s that sources have numbered did not come", words.Plural(int(n.Reports), "report"))
 	case note.Unnamed:
 		return Say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
 	case note.LastOfEach:
 		return Say("‹last› %d: so many of radar's own packets, and of those that switches reported", n.Last)
 	case note.NoReportMatches:
-		return Say("no packet matches; %s collected since %s", Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
+		return Say("no packet matches; %s collected since %s", words.Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
 	}
 	return "", ""
 }
@@ -441,19 +442,11 @@ func (w Sentences) clock(t time.Time) string {
 	return t.Format(time.TimeOnly)
 }
 
-// PacketsWere is "1 packet was", "2 packets were".
-func PacketsWere(n uint64) string {
-	if n == 1 {
-		return "1 packet was"
-	}
-	return Decimal(n) + " packets were"
-}
-
 func packetsAre(n int) string {
 	if n == 1 {
 		return "1 packet is"
 	}
-	return Plural(n, "packet") + " are"
+	return words.Plural(n, "packet") + " are"
 }
 
 // incompleteText says that records are not complete.
@@ -461,7 +454,7 @@ func incompleteText(n uint64) string {
 	if n == 1 {
 		return "1 packet has an incomplete record"
 	}
-	return Decimal(n) + " packets have incomplete records"
+	return words.Decimal(n) + " packets have incomplete records"
 }
 
 // DomainFlag is what a command needs to mean this domain.

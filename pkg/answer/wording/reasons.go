@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 // Reasons says in words what the kernel's drop reasons mean to whoever runs the
 // network. Names are those of enum skb_drop_reason since Linux 5.17; a reason that is

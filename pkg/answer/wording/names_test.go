@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words_test
+package wording_test
 
 import (
 	"testing"
 
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Sentences that radar has made of interfaces name the network, and nothing that only begins alike.
 func TestShownTexts(t *testing.T) {
-	s := words.NewNames(clitest.NetworkDomain())
+	s := wording.NewNames(clitest.NetworkDomain())
 	for text, want := range map[string]string{
 		"fq_codel at host/" + clitest.NetworkBridge + ", and more": "fq_codel at host/shop, and more",
 		"bridge host/" + clitest.NetworkBridge + ":":               "bridge host/shop:",

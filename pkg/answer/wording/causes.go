@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/vnet/inspect"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // instead are the kinds of causes that say better what the kernel's reason says.
@@ -134,22 +135,22 @@ func (w Sentences) replyNote(n note.Note) (key, text string) {
 		return key, text
 	case note.AnswersElsewhere:
 		return "elsewhere " + n.Flow.String(), fmt.Sprintf("answers of %s to %s go another way than the questions (asymmetric: %s, answers %s), and %s lost there",
-			n.Dst, n.Src, n.Path, n.Back, PacketsWere(n.Lost))
+			n.Dst, n.Src, n.Path, n.Back, words.PacketsWere(n.Lost))
 	case note.NotTranslated:
 		who := "a node on the way"
 		if len(n.Between) > 0 {
 			who = strings.Join(n.Between, " or ")
 		}
 		return "translation " + n.Flow.String(), fmt.Sprintf("an answer of %s came to %s untranslated, from %s (%s did not translate it back: conntrack took it for invalid, or had no entry any more), and %s sent %s back there",
-			n.Dst, n.Src, n.End, who, n.Src, Plural(int(n.Packets), "packet"))
+			n.Dst, n.Src, n.End, who, n.Src, words.Plural(int(n.Packets), "packet"))
 	case note.ErrorsLimited:
 		return "limited " + n.Node, fmt.Sprintf("%s answered not all of the %s whose TTL was used up: its ICMP errors are limited (icmp_ratelimit): %d sent, %d held back since attach",
-			n.Node, Plural(int(n.Packets), "packet"), n.Sent, n.Held)
+			n.Node, words.Plural(int(n.Packets), "packet"), n.Sent, n.Held)
 	case note.AddressesUnusable:
 		text = unusableText(n.List)
 		return text, text
 	case note.NoRouteOut:
-		text = fmt.Sprintf("%s has no route for IPv%d packets that its programs sent (%s since attach, by its own counter)", n.Node, n.Version, Decimal(n.Packets))
+		text = fmt.Sprintf("%s has no route for IPv%d packets that its programs sent (%s since attach, by its own counter)", n.Node, n.Version, words.Decimal(n.Packets))
 		if n.NoDefault {
 			text += ", and no default route"
 		}

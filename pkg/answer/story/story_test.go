@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package answer
+package story
 
 import (
 	"reflect"
@@ -37,7 +37,7 @@ func TestStoryOfTunnels(t *testing.T) {
 		"two packets at one hop":    {[]record.Record{again, first}, "a |a |r |b |a |s b c"},
 		"nothing known of it":       {[]record.Record{lost, first}, "a |a |r |b b c"},
 	} {
-		s := NewStory(inner, 0, &domain.Domain{}, time.Time{})
+		s := New(inner, 0, &domain.Domain{}, time.Time{})
 		s.goInto(tc.outers)
 		var got []string
 		for _, st := range s.Steps {
@@ -53,7 +53,7 @@ func TestStoryOfTunnels(t *testing.T) {
 	}
 	// A node by whose tunnels the packet goes twice: each time its own.
 	twice := &record.Record{TNs: 0, Hops: []record.Hop{hop("a", 1, "", "tun1", 0), hop("b", 2, "tun1", "tun1", 500), hop("a", 1, "tun1", "tun2", 1000)}}
-	s := NewStory(twice, 0, &domain.Domain{}, time.Time{})
+	s := New(twice, 0, &domain.Domain{}, time.Time{})
 	s.goInto([]record.Record{outer("o2", 1001, hop("a", 1, "", "e1", 0)), outer("o1", 1, hop("a", 1, "", "e0", 0))})
 	if got := len(s.Steps); got != 5 || s.Steps[1].Packet.ID != "o1" || s.Steps[4].Packet.ID != "o2" || *s.Steps[4].AtNs != 1001 {
 		t.Errorf("%d steps: %+v", got, s.Steps)
@@ -94,7 +94,7 @@ func TestSteps(t *testing.T) {
 			[]Step{{AtNs: ns(0), From: -1, Departure: Sent}, {AtNs: ns(100), From: -1, Arrival: OverLink, Departure: Out, Slowest: true}},
 			&Part{Place: InNode, Hop: 1, Ns: 50, Percent: ns(50)}},
 	} {
-		s := NewStory(&c.r, 0, &domain.Domain{}, time.Time{})
+		s := New(&c.r, 0, &domain.Domain{}, time.Time{})
 		for i := range c.want {
 			if c.want[i].Packet = &c.r; c.want[i].Hop < 0 {
 				c.want[i].Loss = c.r.Loss
@@ -133,7 +133,7 @@ func TestUnended(t *testing.T) {
 		"in a node":      {record.Record{State: record.InFlight, Hops: hop("")}, &Unended{0, 100, 10 * time.Second, nil}},
 		"nowhere":        {record.Record{State: record.Expired, TNs: 200}, &Unended{-1, -95, 10 * time.Second, nil}},
 	} {
-		if got := NewStory(&c.r, 0, d, now).Unended; !reflect.DeepEqual(got, c.want) {
+		if got := New(&c.r, 0, d, now).Unended; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words_test
+package wording_test
 
 import (
 	"errors"
@@ -12,13 +12,13 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
-	"github.com/vnetradar/radar/pkg/words"
 )
 
 // face writes settings and commands as a terminal's users do.
@@ -30,17 +30,17 @@ var face = fault.Face{
 // Every kind of note has words, and so has every reason of those that have reasons.
 func TestEveryNoteHasWords(t *testing.T) {
 	for _, n := range note.Kinds {
-		if key, text := (words.Sentences{Location: time.UTC}).Note(n); key == "" || text == "" {
+		if key, text := (wording.Sentences{Location: time.UTC}).Note(n); key == "" || text == "" {
 			t.Errorf("%T has no words", n)
 		}
 	}
 	for _, reason := range note.NotMeantReasons {
-		if words.NotMeantTexts[reason] == "" {
+		if wording.NotMeantTexts[reason] == "" {
 			t.Errorf("%q is no explanation for a user", reason)
 		}
 	}
-	if len(words.NotMeantTexts) != len(note.NotMeantReasons) {
-		t.Errorf("%d explanations of %d reasons", len(words.NotMeantTexts), len(note.NotMeantReasons))
+	if len(wording.NotMeantTexts) != len(note.NotMeantReasons) {
+		t.Errorf("%d explanations of %d reasons", len(wording.NotMeantTexts), len(note.NotMeantReasons))
 	}
 }
 
@@ -48,7 +48,7 @@ func TestEveryNoteHasWords(t *testing.T) {
 func TestNoteWords(t *testing.T) {
 	now := time.Date(2026, 3, 2, 10, 15, 30, 0, time.UTC)
 	since, before := now.Add(-time.Minute), now.Add(-24*time.Hour)
-	w := words.Sentences{Location: time.UTC, Now: now, Face: face}
+	w := wording.Sentences{Location: time.UTC, Now: now, Face: face}
 	port := 53
 	for want, n := range map[string]note.Note{
 		"2 packets are still under way, and in no row: ask again (those that are not seen for 10s have expired)":                                         note.StillUnderWay{Packets: 2, Timeout: 10 * time.Second},
@@ -117,7 +117,7 @@ func TestNoteWords(t *testing.T) {
 
 // With -f a sentence is said once, whatever its values; one about a cause is said anew if they change.
 func TestNoteKeys(t *testing.T) {
-	w := words.Sentences{Location: time.UTC, Face: face}
+	w := wording.Sentences{Location: time.UTC, Face: face}
 	key := func(n note.Note) string {
 		key, _ := w.Note(n)
 		return key

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 import (
 	"cmp"
@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
-	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/answer/story"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // Told is a packet's record as people tell it.
@@ -72,7 +73,7 @@ type Teller struct {
 }
 
 // Tell tells a story.
-func (t *Teller) Tell(told *answer.Story) *Told {
+func (t *Teller) Tell(told *story.Story) *Told {
 	r := t.Shown.Record(told.Record)
 	s := &Told{bad: told.Failed()}
 	s.title = r.ID + ": " + titleText(r)
@@ -99,7 +100,7 @@ func (t *Teller) Tell(told *answer.Story) *Told {
 }
 
 // step is a step of the story of a packet in words.
-func (t *Teller) step(of *answer.Step, packet *record.Record) step {
+func (t *Teller) step(of *story.Step, packet *record.Record) step {
 	r := t.Shown.Record(of.Packet)
 	var s step
 	if of.Loss != nil {
@@ -120,7 +121,7 @@ func (t *Teller) step(of *answer.Step, packet *record.Record) step {
 	}
 	s.node = "| " + s.node
 	if of.Hop == 0 {
-		s.what = fmt.Sprintf("inside %s %s, %s: %s", r.Proto, Packet(r), r.ID, s.what)
+		s.what = fmt.Sprintf("inside %s %s, %s: %s", r.Proto, words.Packet(r), r.ID, s.what)
 	}
 	return s
 }
@@ -130,13 +131,13 @@ func atText(ns *int64) string {
 	if ns == nil {
 		return "?"
 	}
-	return "+" + Duration(float64(*ns))
+	return "+" + words.Duration(float64(*ns))
 }
 
 func titleText(r *record.Record) string {
 	after := ""
 	if r.LatencyNs != nil {
-		after = " after " + Duration(float64(*r.LatencyNs))
+		after = " after " + words.Duration(float64(*r.LatencyNs))
 	}
 	switch r.State {
 	case record.Delivered:
@@ -161,14 +162,14 @@ func (t *Teller) headText(r *record.Record) string {
 		fmt.Fprintf(&b, ", %d bytes", r.Len)
 		return b.String()
 	}
-	fmt.Fprintf(&b, " %s, %d bytes, %s %d", Packet(r), r.Len, TTLName(r), r.TTL)
+	fmt.Fprintf(&b, " %s, %d bytes, %s %d", words.Packet(r), r.Len, words.TTLName(r), r.TTL)
 	if r.FlowLabel != nil {
 		fmt.Fprintf(&b, ", flow label 0x%05x", *r.FlowLabel)
 	}
-	if id := ID(r); id != "" {
+	if id := words.ID(r); id != "" {
 		fmt.Fprintf(&b, ", id %s", id)
 	}
-	if tcp := TCP(r); tcp != "" {
+	if tcp := words.TCP(r); tcp != "" {
 		b.WriteString(", " + tcp)
 	}
 	if r.DSCP != 0 {
@@ -187,7 +188,7 @@ func (t *Teller) headText(r *record.Record) string {
 func changesText(r *record.Record) string {
 	var parts []string
 	if r.TTLSent != nil {
-		parts = append(parts, fmt.Sprintf("%s %d > %d", TTLName(r), r.TTL, *r.TTLSent))
+		parts = append(parts, fmt.Sprintf("%s %d > %d", words.TTLName(r), r.TTL, *r.TTLSent))
 	}
 	if r.DSCPSent != nil {
 		parts = append(parts, fmt.Sprintf("DSCP %d > %d", r.DSCP, *r.DSCPSent))
@@ -206,7 +207,7 @@ func changesText(r *record.Record) string {
 }
 
 // hopText tells of one visit of a node.
-func hopText(r *record.Record, of *answer.Step) string {
+func hopText(r *record.Record, of *story.Step) string {
 	h := &r.Hops[of.Hop]
 	var parts []string
 	if h.Gap {
@@ -219,25 +220,25 @@ func hopText(r *record.Record, of *answer.Step) string {
 		parts = append(parts, "a copy from "+r.Hops[of.From].Node)
 	}
 	switch of.Arrival {
-	case answer.OverLink:
+	case story.OverLink:
 		parts = append(parts, "in by "+h.InPort+after(h.LinkNs)+" on the link")
-	case answer.FromOutside:
+	case story.FromOutside:
 		parts = append(parts, "enters the domain by "+h.InPort)
-	case answer.ByPort:
+	case story.ByPort:
 		parts = append(parts, "in by "+h.InPort)
 	}
 	switch of.Departure {
-	case answer.LeftBy:
+	case story.LeftBy:
 		parts = append(parts, "leaves the domain by "+h.Port+inside(h.NodeNs))
-	case answer.Sent:
+	case story.Sent:
 		parts = append(parts, "sent by "+h.Port+inQueue(h))
-	case answer.Out:
+	case story.Out:
 		parts = append(parts, "out by "+h.Port+inside(h.NodeNs)+inQueue(h))
-	case answer.LeftThere:
+	case story.LeftThere:
 		parts = append(parts, "leaves the domain there")
-	case answer.Arrived:
+	case story.Arrived:
 		parts = append(parts, "delivered")
-	case answer.Unwanted:
+	case story.Unwanted:
 		parts = append(parts, "not wanted there")
 	}
 	switch h.Outcome {
@@ -252,13 +253,13 @@ func hopText(r *record.Record, of *answer.Step) string {
 	if h.Dst != "" || h.Dport != nil {
 		parts = append(parts, "destination now "+joinEndpoint(h.Dst, h.Dport))
 	}
-	if text := Said(h); text != "" {
+	if text := words.Said(h); text != "" {
 		parts = append(parts, "the switch says"+text)
 	}
 	return cmp.Or(strings.Join(parts, ", "), "seen")
 }
 
-func after(ns *int64) string { return " after " + Duration(float64(*ns)) }
+func after(ns *int64) string { return " after " + words.Duration(float64(*ns)) }
 
 // inside is the time in the node, where it is known.
 func inside(ns *int64) string {
@@ -284,7 +285,7 @@ func joinEndpoint(addr string, port *int) string {
 	if addr == "" {
 		return "port " + strconv.Itoa(*port)
 	}
-	return Endpoint(addr, port)
+	return words.Endpoint(addr, port)
 }
 
 // dropStep tells of a loss, or of a drop after delivery. inside says at which port of the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package words
+package wording
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // shortWords say in two or three words what Reasons say in a sentence: for a column of a
@@ -274,10 +275,10 @@ func (s *Names) Reason(p *aggregate.LossPlace, now *placenow.Place) string {
 func netfilterWhy(now *placenow.Netfilter) string {
 	var counted []string
 	if n := now.ConntrackNotInserted; n > 0 {
-		counted = append(counted, Decimal(n)+" not inserted: addresses and ports in use")
+		counted = append(counted, words.Decimal(n)+" not inserted: addresses and ports in use")
 	}
 	if n := now.ConntrackDrops - min(now.ConntrackNotInserted, now.ConntrackDrops); n > 0 {
-		counted = append(counted, Decimal(n)+" dropped")
+		counted = append(counted, words.Decimal(n)+" dropped")
 	}
 	conntrack := "conntrack (" + strings.Join(counted, ", ") + ")"
 	switch {
