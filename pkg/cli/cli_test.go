@@ -110,7 +110,7 @@ func TestUsageErrors(t *testing.T) {
 		{"attach netns:no-such-namespace-here", "no such namespace"},
 		{"attach pid:0", "pid:0"},
 		{"status --domain ../etc", "domain name"},
-		{"docs", "accepts 1 arg"},
+		{"docs", "accepts 2 arg"},
 		{"packets -w x -o json", "use one of them"},
 		{"packets --at h1", "--at: only with -w"},
 		{"packets -f -w x --last 3", "--last: a capture that follows"},
