@@ -3,7 +3,9 @@
 package rules
 
 import (
+	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
@@ -66,10 +68,12 @@ func TestChangingRules(t *testing.T) {
 			continue
 		}
 		node := specs(t, n, "a")[0]
-		addrs, err := node.Locals()
-		if err != nil {
-			t.Fatal(err)
-		}
+		var addrs []netip.Addr
+		nstest.WaitFor(t, "the address of IPv6, which comes a moment later", func() bool {
+			var err error
+			addrs, err = node.Locals()
+			return err == nil && slices.Contains(addrs, netip.MustParseAddr("fd00:1::1"))
+		})
 		found, err := findChanging(node, every, addrs)
 		if err != nil {
 			t.Fatal(err)
