@@ -93,7 +93,7 @@ func (p Place) Links() (*netlink.Handle, []netlink.Link, error) {
 }
 
 // NumberIn gives the namespace a number in that of the handle, if it has none, and returns it: messages of
-// host.ListenAll's bear it. ErrGone: the namespace is gone.
+// a Listener's bear it. ErrGone: the namespace is gone.
 func (p Place) NumberIn(handle *netlink.Handle) (int, error) {
 	ns, err := p.Open()
 	if err != nil {

@@ -119,6 +119,14 @@ func (d *Domain) nodeAt(inum uint32) *Node {
 	return nil
 }
 
+// Places are the namespaces of the nodes.
+func (d *Domain) Places() (list []Place) {
+	for i := range d.Nodes {
+		list = append(list, d.Nodes[i].Place)
+	}
+	return list
+}
+
 // NodeByIndex returns the node with that index, nil if there is none.
 func (d *Domain) NodeByIndex(index uint32) *Node {
 	for i := range d.Nodes {

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"sync"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -22,16 +20,11 @@ import (
 // says and asks nobody, since packets meet the rule already. What no message tells of is
 // found by FindQuiet.
 //
-// Like topo.Watcher it has sockets in a namespace of its own, which hear all namespaces that
-// have an id there. It needs CAP_NET_ADMIN and CAP_NET_BROADCAST. Its methods may be called
-// from any goroutine.
+// Its methods may be called from any goroutine.
 type Watcher struct {
-	uses   chan Conflict
-	lost   chan struct{}
-	handle *netlink.Handle // in the watcher's namespace, to give ids
-	socks  []*os.File
-	wait   sync.WaitGroup
-
+	listener *system.Listener
+	uses     chan Conflict
+	lost     chan struct{}
 	changing chan struct{}
 
 	mu     sync.Mutex
@@ -74,43 +67,22 @@ const (
 // NewWatcher starts a watcher that watches no node yet. The caller closes it.
 func NewWatcher() (*Watcher, error) {
 	w := &Watcher{uses: make(chan Conflict, mostWaiting), lost: make(chan struct{}, 1), changing: make(chan struct{}, 1)}
-	if err := host.InNewNetns(w.open); err != nil {
-		w.Close()
+	var sources []system.Source
+	for _, source := range markSources { // a kernel without a protocol has no such rules
+		sources = append(sources, system.Source{Protocol: source.protocol, Groups: source.groups, Optional: true, Hear: func(h system.Heard) bool {
+			w.hear(h, source.read)
+			return false
+		}})
+	}
+	var err error
+	if w.listener, err = system.Listen(sources...); err != nil {
 		return nil, fmt.Errorf("watch users of the mark: %w", err)
 	}
 	return w, nil
 }
 
-// open opens the sockets in the thread's namespace, which they keep alive.
-func (w *Watcher) open() (err error) {
-	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return fmt.Errorf("open netlink socket: %w", err)
-	}
-	for _, source := range markSources {
-		sock, conn, err := host.ListenAll(source.protocol, nil, source.groups)
-		if errors.Is(err, unix.EPROTONOSUPPORT) {
-			continue // a kernel without it has no such rules
-		}
-		if err != nil {
-			return err
-		}
-		w.socks = append(w.socks, sock)
-		w.wait.Add(1)
-		go w.receive(conn, source.read)
-	}
-	return nil
-}
-
 // Close ends the watcher and waits for its goroutines.
-func (w *Watcher) Close() {
-	for _, s := range w.socks {
-		s.Close()
-	}
-	w.wait.Wait()
-	if w.handle != nil {
-		w.handle.Close()
-	}
-}
+func (w *Watcher) Close() { w.listener.Close() }
 
 // C delivers what is told, with the node's name. It is never closed.
 func (w *Watcher) C() <-chan Conflict { return w.uses }
@@ -122,7 +94,7 @@ func (w *Watcher) Lost() <-chan struct{} { return w.lost }
 func (w *Watcher) Set(nodes []topo.NodeSpec) error {
 	names := make(map[int]string)
 	for _, n := range nodes {
-		id, err := n.NumberIn(w.handle)
+		id, err := w.listener.Number(n.Place)
 		if errors.Is(err, topo.ErrGone) {
 			continue
 		}
@@ -146,7 +118,7 @@ func (w *Watcher) Changing() <-chan struct{} { return w.changing }
 func (w *Watcher) SetChanging(kinds map[topo.NodeSpec]Kind) error {
 	matter := make(map[int]Kind)
 	for n, kind := range kinds {
-		id, err := n.NumberIn(w.handle)
+		id, err := w.listener.Number(n.Place)
 		if errors.Is(err, topo.ErrGone) {
 			continue
 		}
@@ -168,73 +140,44 @@ func (w *Watcher) noteChanging(m *syscall.NetlinkMessage, kinds Kind) {
 	}
 	r := readRule(m.Data)
 	if r.changes(func(_, _ netip.Addr) bool { return true })&kinds != 0 {
-		tell(w.changing)
+		system.Leave(w.changing)
 	}
 }
 
 // newRule is the type of messages about a rule of nf_tables that has come.
 const newRule = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWRULE
 
-// receive reads messages until the socket is closed.
-func (w *Watcher) receive(conn syscall.RawConn, read func(uint16, []byte) Conflict) {
-	defer w.wait.Done()
-	b, oob := make([]byte, 1<<16), make([]byte, 256)
-	for {
-		var n, noob, flags int
-		var err error
-		closed := conn.Read(func(fd uintptr) bool {
-			n, noob, flags, _, err = unix.Recvmsg(int(fd), b, oob, 0)
-			return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
-		})
-		if closed != nil {
-			return
-		}
-		if err != nil || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-			w.miss() // the kernel tells once that its buffer was full
+// hear reads what was heard.
+func (w *Watcher) hear(h system.Heard, read func(uint16, []byte) Conflict) {
+	if h.Err != nil {
+		w.miss()
+		return
+	}
+	w.mu.Lock()
+	name, known := w.names[h.Number]
+	kinds := w.matter[h.Number]
+	w.mu.Unlock()
+	for i := range h.Messages {
+		m := &h.Messages[i]
+		w.noteChanging(m, kinds)
+		if !known {
 			continue
 		}
-		msgs, err := syscall.ParseNetlinkMessage(b[:n])
-		if err != nil {
+		c := read(m.Header.Type, m.Data)
+		if c.Mask == 0 {
+			continue
+		}
+		c.Node = name
+		select {
+		case w.uses <- c:
+		default:
 			w.miss()
-			continue
-		}
-		w.mu.Lock()
-		id := host.NSIDOf(oob[:noob])
-		name, known := w.names[id]
-		kinds := w.matter[id]
-		w.mu.Unlock()
-		if !known && kinds == 0 {
-			continue
-		}
-		for _, m := range msgs {
-			w.noteChanging(&m, kinds)
-			if !known {
-				continue
-			}
-			c := read(m.Header.Type, m.Data)
-			if c.Mask == 0 {
-				continue
-			}
-			c.Node = name
-			select {
-			case w.uses <- c:
-			default:
-				w.miss()
-			}
 		}
 	}
 }
 
 // miss tells that something was lost.
 func (w *Watcher) miss() {
-	tell(w.lost)
-	tell(w.changing)
-}
-
-// tell leaves word for who listens.
-func tell(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	system.Leave(w.lost)
+	system.Leave(w.changing)
 }

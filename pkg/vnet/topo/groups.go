@@ -47,28 +47,24 @@ func (s NodeSpec) Memberships() (text string, err error) {
 // a bridge, bond or VLAN device above an interface takes is taken there.
 // ErrGone: the namespace is gone.
 func (s NodeSpec) Groups() (map[int][]netip.Addr, error) {
+	handle, links, err := s.Links()
+	if err != nil {
+		return nil, err
+	}
+	handle.Close()
 	ns, err := s.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer ns.Close()
-	groups, err := groupsIn(ns)
+	groups, err := groupsAmong(ns, links)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", s.Name, err)
 	}
 	return groups, nil
 }
 
-func groupsIn(ns netns.NsHandle) (map[int][]netip.Addr, error) {
-	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("open netlink socket: %w", err)
-	}
-	defer handle.Close()
-	links, err := host.RetryDump(handle.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
-	}
+func groupsAmong(ns netns.NsHandle, links []netlink.Link) (map[int][]netip.Addr, error) {
 	broadcasts, err := broadcastAddrs(ns)
 	if err != nil {
 		return nil, err

@@ -159,7 +159,7 @@ func (t *Topology) joinTunnels(probes []probe) {
 	if len(all) == 0 {
 		return
 	}
-	w := newWays(t, probes)
+	w := newWays(t)
 	defer w.close()
 	for _, tun := range all {
 		tun.why = tun.findOuter(w)

@@ -3,8 +3,6 @@
 package topo
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,10 +10,9 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // maxDelay is how many quiet times an event waits at most while changes go on.
@@ -45,23 +42,21 @@ var routeGroups = []int{
 // or routes change, since packets may leave there that nobody restores; other changes wait
 // until all is quiet.
 //
-// One socket hears all namespaces. It lives in an empty namespace of its own, in
-// which each watched one has an id (NETLINK_LISTEN_ALL_NSID). So watching keeps
-// no namespace alive after `ip netns del`, and leaves no id behind in the host's.
-// It needs CAP_NET_ADMIN and CAP_NET_BROADCAST.
-//
 // Its methods may be called from any goroutine.
 type Watcher struct {
-	quiet  time.Duration
-	out    chan struct{} // to the listener; holds one event
-	raw    chan struct{} // from the socket; holds one event
-	urgent chan struct{} // the same for what must not wait
-	done   chan struct{}
-	wait   sync.WaitGroup
-	sock   *nl.NetlinkSocket
-	handle *netlink.Handle // in the watcher's namespace, to give ids
+	listener *system.Listener
+	quiet    time.Duration
+	out      chan struct{} // to the listener; holds one event
+	raw      chan struct{} // from the socket; holds one event
+	urgent   chan struct{} // the same for what must not wait
+	done     chan struct{}
+	wait     sync.WaitGroup
 
-	mu     sync.Mutex // serialises Set and FollowRoutes
+	// Of hear alone.
+	lastRoute time.Time
+	links     budget
+
+	mu     sync.Mutex // serialises FollowRoutes
 	routes bool       // routeGroups are heard
 }
 
@@ -74,53 +69,25 @@ func NewWatcher(quiet time.Duration) (*Watcher, error) {
 		out:   make(chan struct{}, 1), done: make(chan struct{}),
 		raw: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
-	if err := host.InNewNetns(w.open); err != nil {
+	var err error
+	w.listener, err = system.Listen(system.Source{Protocol: unix.NETLINK_ROUTE, Hear: w.hear, Groups: []int{
+		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_TC, unix.RTNLGRP_NSID,
+		unix.RTNLGRP_NEIGH,        // of VXLAN's forwarding tables
+		unix.RTNLGRP_IPV6_NETCONF, // forwarding, with which anycast addresses come and go
+	}})
+	if err != nil {
 		return nil, fmt.Errorf("watch namespaces: %w", err)
 	}
-	w.wait.Add(2)
-	go w.receive()
-	go w.settle()
+	w.wait.Go(w.settle)
 	return w, nil
 }
 
-// open opens both sockets in the thread's namespace, which they keep alive.
-func (w *Watcher) open() (err error) {
-	w.sock, err = nl.Subscribe(unix.NETLINK_ROUTE,
-		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_TC, unix.RTNLGRP_NSID,
-		unix.RTNLGRP_NEIGH,        // of VXLAN's forwarding tables
-		unix.RTNLGRP_IPV6_NETCONF) // forwarding, with which anycast addresses come and go
-	if err != nil {
-		return fmt.Errorf("open netlink socket: %w", err)
-	}
-	if err := unix.SetsockoptInt(w.sock.GetFd(), unix.SOL_NETLINK, unix.NETLINK_LISTEN_ALL_NSID, 1); err != nil {
-		w.sock.Close()
-		return fmt.Errorf("listen to all namespaces: %w", err)
-	}
-	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		w.sock.Close()
-		return fmt.Errorf("open netlink socket: %w", err)
-	}
-	return nil
-}
-
 // Set adds the nodes that are not watched yet. Namespaces that have vanished are
-// left out. One that left the domain goes on causing events until it ends.
+// left out. One that left the domain goes on causing events until it ends. Known ones are added again: inode numbers are used again.
 func (w *Watcher) Set(nodes []NodeSpec) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, n := range nodes {
-		ns, err := n.Open()
-		if errors.Is(err, ErrGone) {
-			continue
-		}
-		if err != nil {
+		if err := w.listener.NumberAll(n.Place); err != nil {
 			return err
-		}
-		// Known ones too: inode numbers are used again.
-		err = w.handle.SetNetNsIdByFd(int(ns), -1)
-		ns.Close()
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("watch node %s: %w", n.Name, err)
 		}
 	}
 	return nil
@@ -135,14 +102,8 @@ func (w *Watcher) FollowRoutes(on bool) (changed bool, err error) {
 	if on == w.routes {
 		return false, nil
 	}
-	option := unix.NETLINK_DROP_MEMBERSHIP
-	if on {
-		option = unix.NETLINK_ADD_MEMBERSHIP
-	}
-	for _, group := range routeGroups {
-		if err := unix.SetsockoptInt(w.sock.GetFd(), unix.SOL_NETLINK, option, group); err != nil {
-			return false, fmt.Errorf("watch routes: %w", err)
-		}
+	if err := w.listener.Follow(on, routeGroups...); err != nil {
+		return false, fmt.Errorf("watch routes: %w", err)
 	}
 	w.routes = on
 	return true, nil
@@ -153,52 +114,32 @@ func (w *Watcher) C() <-chan struct{} { return w.out }
 
 // Close ends the watcher and waits for its goroutines.
 func (w *Watcher) Close() {
+	w.listener.Close()
 	close(w.done)
-	w.sock.Close()
-	w.handle.Close()
 	w.wait.Wait()
 }
 
-// receive turns whatever the socket says into raw events.
-func (w *Watcher) receive() {
-	defer w.wait.Done()
-	var lastRoute time.Time
-	var links budget
-	for {
-		msgs, _, err := w.sock.Receive()
-		if err == nil && !slices.ContainsFunc(msgs, matters) {
-			continue
-		}
-		pause := time.Duration(0)
-		if err != nil && !errors.Is(err, unix.ENOBUFS) {
-			pause = time.Second // of no kind that is known: do not spin on it
-		}
-		select {
-		case <-w.done:
-			return
-		case <-time.After(pause):
-		}
-		// Even an error is an event: messages were lost.
-		to := w.raw
-		if err != nil || changesBridge(msgs) {
+// hear turns whatever is heard into raw events.
+func (w *Watcher) hear(h system.Heard) (more bool) {
+	if h.Err == nil && !slices.ContainsFunc(h.Messages, matters) {
+		return false
+	}
+	// Even an error is an event: messages were lost.
+	to := w.raw
+	if h.Err != nil || changesBridge(h.Messages) {
+		to = w.urgent
+	}
+	if slices.ContainsFunc(h.Messages, system.ChangesLink) && w.links.take(time.Now()) {
+		to = w.urgent
+	}
+	if slices.ContainsFunc(h.Messages, ofRoutes) {
+		if time.Since(w.lastRoute) > routeGap {
 			to = w.urgent
 		}
-		if slices.ContainsFunc(msgs, changesLink) {
-			if links.take(time.Now()) {
-				to = w.urgent
-			}
-		}
-		if slices.ContainsFunc(msgs, ofRoutes) {
-			if time.Since(lastRoute) > routeGap {
-				to = w.urgent
-			}
-			lastRoute = time.Now()
-		}
-		select {
-		case to <- struct{}{}:
-		default:
-		}
+		w.lastRoute = time.Now()
 	}
+	system.Leave(to)
+	return false
 }
 
 // changesBridge says whether a message is of a bridge about one of its ports.
@@ -227,19 +168,6 @@ func (b *budget) take(now time.Time) bool {
 	return b.n <= urgentLinks
 }
 
-// changesLink says whether a message is of an interface that has come, has gone, or was set up
-// or down.
-func changesLink(m syscall.NetlinkMessage) bool {
-	const change = 12 // offset of ifinfomsg.ifi_change: all ones for a new interface
-	switch m.Header.Type {
-	case unix.RTM_DELLINK:
-		return true
-	case unix.RTM_NEWLINK:
-		return len(m.Data) >= unix.SizeofIfInfomsg && binary.NativeEndian.Uint32(m.Data[change:])&unix.IFF_UP != 0
-	}
-	return false
-}
-
 // ofRoutes says whether a message is of routeGroups.
 func ofRoutes(m syscall.NetlinkMessage) bool {
 	switch m.Header.Type {
@@ -264,17 +192,11 @@ func matters(m syscall.NetlinkMessage) bool {
 
 // settle joins raw events that come close together into one.
 func (w *Watcher) settle() {
-	defer w.wait.Done()
 	timer := time.NewTimer(0)
 	<-timer.C
 	var latest time.Time // an event must be out by then; zero: none is waiting
 	var last time.Time   // when the last urgent one went out
-	tell := func() {
-		select {
-		case w.out <- struct{}{}:
-		default:
-		}
-	}
+	tell := func() { system.Leave(w.out) }
 	for {
 		delay := w.quiet
 		select {

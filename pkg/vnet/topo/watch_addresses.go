@@ -6,36 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/clock"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // AddressWatcher tells of nodes that have got or lost addresses, or an interface that has some,
 // as soon as that happens. A Watcher waits until all is quiet; an address that moves to another
 // node should be known when packets for it come.
 //
-// Like a Watcher it has sockets in a namespace of its own, which hear all namespaces that
-// have an id there. It needs CAP_NET_ADMIN and CAP_NET_BROADCAST. Its methods may be called
-// from any goroutine.
+// Its methods may be called from any goroutine.
 type AddressWatcher struct {
-	out    chan struct{}
-	handle *netlink.Handle // in the watcher's namespace, to give ids
-	sock   *os.File
-	conn   syscall.RawConn // sock's
-	wait   sync.WaitGroup
-
-	reading sync.Mutex // held from when a message is read until it is noted
-	idle    uint64     // all that was told before that has been read and noted
+	listener *system.Listener
+	out      chan struct{}
 
 	mu    sync.Mutex
 	nodes map[int]NodeSpec // by id
@@ -63,39 +52,17 @@ type Told struct {
 // maxTold bounds how many of them are kept of a node until they are taken.
 const maxTold = 256
 
-// How often the watcher looks whether it has read all messages, while there are changes. At other times its user says
-// when (NoteIdle).
-const (
-	busyEvery  = 10 * time.Millisecond
-	busyWithin = time.Second
-)
-
 // NewAddressWatcher starts a watcher that watches no node yet. The caller closes it.
-func NewAddressWatcher() (*AddressWatcher, error) {
+func NewAddressWatcher() (_ *AddressWatcher, err error) {
 	w := &AddressWatcher{out: make(chan struct{}, 1), dirty: make(map[int][]Told)}
-	if err := host.InNewNetns(w.open); err != nil {
-		w.Close()
+	// A router's routes are many, and only those to itself matter.
+	w.listener, err = system.Listen(system.Source{Protocol: unix.NETLINK_ROUTE, Filter: localFilter(), Hear: w.hear, Groups: []int{
+		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+	}})
+	if err != nil {
 		return nil, fmt.Errorf("watch addresses: %w", err)
 	}
 	return w, nil
-}
-
-// open opens the sockets in the thread's namespace, which they keep alive.
-func (w *AddressWatcher) open() (err error) {
-	if w.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-		return fmt.Errorf("open netlink socket: %w", err)
-	}
-	// A router's routes are many, and only those to itself matter.
-	sock, conn, err := host.ListenAll(unix.NETLINK_ROUTE, localFilter(), []int{
-		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
-	})
-	if err != nil {
-		return err
-	}
-	w.sock, w.conn = sock, conn
-	w.wait.Add(1)
-	go w.receive(conn)
-	return nil
 }
 
 // localFilter lets messages about routes pass only if these are to the namespace itself.
@@ -123,15 +90,10 @@ func localFilter() *unix.SockFprog {
 }
 
 // Close ends the watcher and waits for its goroutine.
-func (w *AddressWatcher) Close() {
-	if w.sock != nil {
-		w.sock.Close()
-	}
-	w.wait.Wait()
-	if w.handle != nil {
-		w.handle.Close()
-	}
-}
+func (w *AddressWatcher) Close() { w.listener.Close() }
+
+// NoteIdle is system.Listener's: it says how well it is known when an address came or went.
+func (w *AddressWatcher) NoteIdle() { w.listener.NoteIdle() }
 
 // C says that Take has something to tell. It is never closed.
 func (w *AddressWatcher) C() <-chan struct{} { return w.out }
@@ -156,7 +118,7 @@ func (w *AddressWatcher) Take() (nodes []Changed, after uint64) {
 func (w *AddressWatcher) Set(specs []NodeSpec) error {
 	nodes := make(map[int]NodeSpec)
 	for _, n := range specs {
-		id, err := n.NumberIn(w.handle)
+		id, err := w.listener.Number(n.Place)
 		if errors.Is(err, ErrGone) {
 			continue
 		}
@@ -171,90 +133,27 @@ func (w *AddressWatcher) Set(specs []NodeSpec) error {
 	return nil
 }
 
-// receive reads messages until the socket is closed.
-func (w *AddressWatcher) receive(conn syscall.RawConn) {
-	defer w.wait.Done()
-	b, oob := make([]byte, 1<<16), make([]byte, 256)
-	var last time.Time
-	for {
-		var deadline time.Time // none
-		if time.Since(last) < busyWithin {
-			deadline = time.Now().Add(busyEvery)
-		}
-		var n, noob, flags int
-		var err error
-		_ = w.sock.SetReadDeadline(deadline) // fails when it is closed, as Read does
-		ended := conn.Read(func(fd uintptr) bool {
-			w.reading.Lock()
-			now := clock.Monotonic()
-			n, noob, flags, _, err = unix.Recvmsg(int(fd), b, oob, 0)
-			if errors.Is(err, unix.EAGAIN) {
-				w.idle = now
-			}
-			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-				w.reading.Unlock()
-				return false
-			}
-			return true // reading stays locked until the message is noted
-		})
-		switch {
-		case errors.Is(ended, os.ErrDeadlineExceeded):
-			continue
-		case ended != nil:
-			return
-		}
-		var msgs []syscall.NetlinkMessage
-		if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) == 0 {
-			msgs, err = syscall.ParseNetlinkMessage(b[:n])
-		} else if err == nil {
-			err = unix.EMSGSIZE
-		}
-		if w.note(msgs, host.NSIDOf(oob[:noob]), err, w.idle) {
-			last = time.Now()
-		}
-		w.reading.Unlock()
-	}
-}
-
-// NoteIdle looks whether all messages have been read: no change before now was overlooked then. Call it some times a
-// second: that is how well it is known when an address came or went.
-func (w *AddressWatcher) NoteIdle() {
-	_ = w.conn.Control(func(fd uintptr) { // it fails when the socket is closed
-		w.reading.Lock()
-		defer w.reading.Unlock()
-		now := clock.Monotonic()
-		// Unlike recvmsg, poll leaves an error where receive will find it.
-		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); n == 0 && err == nil {
-			w.idle = now
-		}
-	})
-}
-
-// note keeps what a message says, and says whether that matters. The kernel tells once that its
-// buffer was full.
-func (w *AddressWatcher) note(msgs []syscall.NetlinkMessage, id int, err error, idle uint64) bool {
+// hear keeps what was heard, and reports whether that matters.
+func (w *AddressWatcher) hear(h system.Heard) bool {
 	now := clock.Monotonic()
-	if err == nil && !slices.ContainsFunc(msgs, changesAddress) {
+	if h.Err == nil && !slices.ContainsFunc(h.Messages, changesAddress) {
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, known := w.nodes[id]; !known && err == nil {
+	if _, known := w.nodes[h.Number]; !known && h.Err == nil {
 		return false
 	}
 	if len(w.dirty) == 0 && !w.lost {
-		w.after = idle
+		w.after = h.After
 	}
-	if err != nil {
+	if h.Err != nil {
 		w.lost = true
 		clear(w.dirty) // what else has changed meanwhile is not known
 	} else {
-		w.dirty[id] = appendTold(w.dirty[id], msgs, idle, now)
+		w.dirty[h.Number] = appendTold(w.dirty[h.Number], h.Messages, h.After, now)
 	}
-	select {
-	case w.out <- struct{}{}:
-	default:
-	}
+	system.Leave(w.out)
 	return true
 }
 
@@ -283,7 +182,7 @@ func changesAddress(m syscall.NetlinkMessage) bool {
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		return true
 	}
-	return changesLink(m)
+	return system.ChangesLink(m)
 }
 
 // Locals returns the addresses that the node delivers to itself, of both versions.

@@ -19,12 +19,11 @@ import (
 // that was asked.
 type ways struct {
 	t       *Topology
-	probes  []probe
 	handles map[int]*netlink.Handle
 }
 
-func newWays(t *Topology, probes []probe) *ways {
-	return &ways{t: t, probes: probes, handles: make(map[int]*netlink.Handle)}
+func newWays(t *Topology) *ways {
+	return &ways{t: t, handles: make(map[int]*netlink.Handle)}
 }
 
 func (w *ways) close() {
@@ -37,9 +36,9 @@ func (w *ways) handle(node int) (*netlink.Handle, error) {
 	if h := w.handles[node]; h != nil {
 		return h, nil
 	}
-	h, err := netlink.NewHandleAt(w.probes[node].ns, unix.NETLINK_ROUTE)
+	h, err := w.t.Nodes[node].Handle()
 	if err != nil {
-		return nil, fmt.Errorf("open netlink socket: %w", err)
+		return nil, err
 	}
 	w.handles[node] = h
 	return h, nil

@@ -71,7 +71,8 @@ type Agent struct {
 	claim   *host.Claim
 	control *node.Control
 	watcher *node.Watcher
-	hearing *node.Hearing // nil: the kernel tells nothing
+	hearing *system.Listener // of interfaces; nil: the kernel tells nothing
+	heard   <-chan struct{}
 	looks   time.Duration // lookEvery
 	reader  *ringbuf.Reader
 	ring    *ebpf.Map
@@ -112,10 +113,8 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if a.hold, err = node.Kind.Kept(name).Hold(); err != nil {
 		return nil, err
 	}
-	hearing, err := node.Hear()
-	if a.once.Warn("hear of interfaces", err); err == nil {
-		a.hearing = hearing
-	}
+	a.hearing, a.heard, err = system.ListenLinks()
+	a.once.Warn("hear of interfaces", err)
 	// Whoever attached may have been killed before all was there.
 	if _, warnings, err := node.Refresh(name); err != nil && !errors.Is(err, system.ErrDetaching) {
 		return nil, err
@@ -216,10 +215,6 @@ func (a *Agent) every() time.Duration {
 func (a *Agent) keep(ctx context.Context) error {
 	ticker := time.NewTicker(a.every())
 	defer ticker.Stop()
-	var heard <-chan struct{}
-	if a.hearing != nil {
-		heard = a.hearing.C()
-	}
 	var soon <-chan time.Time // when what was heard may be looked at; nil: nothing was
 	var looked, next time.Time
 	var spent allowance
@@ -246,7 +241,7 @@ func (a *Agent) keep(ctx context.Context) error {
 			a.note("write its state", a.saveState())
 			next = spent.next(looked, time.Now())
 		}
-		hear := heard
+		hear := a.heard
 		if soon != nil {
 			hear = nil
 		}
@@ -342,7 +337,7 @@ func (a *Agent) reload() error {
 	was := a.domain
 	a.domain = d
 	if a.hearing != nil {
-		a.once.Warn("hear of interfaces", a.hearing.Of(d))
+		a.once.Warn("hear of interfaces", a.hearing.NumberAll(d.Places()...))
 	}
 	if a.reports == nil || was.Options.Report != d.Options.Report {
 		if a.reports != nil {
