@@ -6,5 +6,7 @@
 //   - A Seat is where the agent of a domain is found, started and claimed: by files in the domain's state directory.
 //   - Troubles are what an agent fails to do, kept where others can read it, also when the disk is full. A Logger notes
 //     them, and logs each once.
+//   - A Life is what the process has that sits there.
+//   - Paced bounds what a loop does for events that others can cause without end.
 //   - A Pulse wakes the loops of an agent together; Rest says which of them may wait.
 package resident

@@ -14,9 +14,11 @@ import (
 	"github.com/vnetradar/radar/lab/test/child"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
-func seat() Seat { return Seat{Dir: filepath.Join(statedir.Root(), "d"), Agent: "the agent"} }
+// seat is that of a domain of a kind whose state is where stateDir makes it.
+func seat() Seat { return Seat{Kind: system.Kind{Title: "domain"}, Domain: "d"} }
 
 // stateDir gives the test a state directory with an empty domain in it.
 func stateDir(t *testing.T, name string) {

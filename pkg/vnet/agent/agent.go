@@ -27,7 +27,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -55,11 +54,10 @@ type Agent struct {
 	log     *slog.Logger
 	reader  *Reader
 	handle  *datapath.Handle // for the counters and the end
-	claim   *host.Claim
+	life    *resident.Life
 	signals chan os.Signal
 	// switches learns in which nodes a process forwards packets.
 	switches *switches
-	troubles *resident.Troubles
 }
 
 // Open makes the calling process the agent of an attached domain and opens what
@@ -75,18 +73,12 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 			a.Close()
 		}
 	}()
-	if a.troubles, err = resident.NewTroubles(); err != nil {
-		return nil, err
-	}
 	// Before the pid file names us: from then on the signal may come.
 	signal.Notify(a.signals, HandOver)
-	if a.claim, err = seat(name).Claim(); err != nil {
+	if a.life, err = seat(name).Take(); err != nil {
 		return nil, err
 	}
 	if a.handle, err = openHandle(name); err != nil {
-		return nil, err
-	}
-	if err = a.handle.HoldPins(); err != nil {
 		return nil, err
 	}
 	var note string
@@ -103,11 +95,8 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 func (a *Agent) Close() {
 	signal.Stop(a.signals)
 	a.closeMaps()
-	a.troubles.Close()
-	if a.claim != nil {
-		a.claim.Release()
-		a.claim = nil
-	}
+	a.life.Close()
+	a.life = nil
 }
 
 // closeMaps closes everything of the domain except the claim.
@@ -143,27 +132,27 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	marks, err := newMarks(a.name, a.log, a.troubles) // before the lease is renewed
+	marks, err := newMarks(a.name, a.log, a.life.Troubles) // before the lease is renewed
 	if err != nil {
 		return "", err
 	}
 	defer marks.close()
-	keeper, err := newKeeper(a.name, a.log, a.troubles)
+	keeper, err := newKeeper(a.name, a.log, a.life.Troubles)
 	if err != nil {
 		return "", err
 	}
 	defer keeper.close()
-	addresses, err := newAddresses(a.name, a.log, a.troubles) // before watch tells the programs what has changed
+	addresses, err := newAddresses(a.name, a.log, a.life.Troubles) // before watch tells the programs what has changed
 	if err != nil {
 		return "", err
 	}
 	defer addresses.close()
-	ipv6, err := newIPv6(a.name, a.log, a.troubles, addresses.wide6)
+	ipv6, err := newIPv6(a.name, a.log, a.life.Troubles, addresses.wide6)
 	if err != nil {
 		return "", err
 	}
 	defer ipv6.close()
-	watch, err := newWatch(a.name, a.log, a.troubles, marks.watcher)
+	watch, err := newWatch(a.name, a.log, a.life.Troubles, marks.watcher)
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +205,7 @@ const (
 func (a *Agent) follow(ctx context.Context, p *resident.Pulse) error {
 	var (
 		pace          = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
-		once          = resident.Logger{Log: a.log, Troubles: a.troubles}
+		once          = resident.Logger{Log: a.log, Troubles: a.life.Troubles}
 		quick, second = p.Quick(), p.Second()
 		soon          = time.After(0) // nil: the next beat is soon enough
 		save          = true

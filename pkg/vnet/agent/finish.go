@@ -41,7 +41,7 @@ const settleTime = 2200 * time.Millisecond
 func (a *Agent) Finish(ctx context.Context, o FinishOptions) (*Summary, error) {
 	defer a.Close()
 	// From here on nobody may ask this process to hand over; the lock stays.
-	a.claim.Unname()
+	a.life.Unname()
 	drainErr := a.drain(ctx, o)
 	// While packets pass, a counter that is read early knows less than one read late.
 	var summary *Summary

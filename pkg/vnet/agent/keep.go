@@ -38,13 +38,11 @@ func (k *keeper) close() { k.handle.Close() }
 // renew gives the sources a new lease. A domain that is being detached gets
 // none: that is no error here, its detaching ends the agent. resident.ErrDeserted: no node of the domain is left.
 func (k *keeper) renew() error {
-	if k.handle.Domain.Options.Lease > 0 && k.handle.IsDeserted() {
-		return resident.ErrDeserted
+	err := resident.Renew(k.handle.Lease(), k.handle.Domain.Options.Lease, k.handle.IsDeserted())
+	if errors.Is(err, system.ErrDetaching) {
+		return nil
 	}
-	if err := k.handle.Renew(); err != nil && !errors.Is(err, system.ErrDetaching) {
-		return err
-	}
-	return nil
+	return err
 }
 
 func (k *keeper) run(ctx context.Context, p *resident.Pulse) error {

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +21,7 @@ const HandOver = unix.SIGUSR2
 type Process struct{ resident.Process }
 
 func seat(name string) resident.Seat {
-	return resident.Seat{Dir: domain.Dir(name), Agent: fmt.Sprintf("the agent of domain %q", name)}
+	return resident.Seat{Kind: domain.Kind, Domain: name}
 }
 
 // Find returns the agent of the domain. None is the zero Process.
@@ -33,7 +32,7 @@ func Find(name string) (Process, error) {
 
 // Start starts the domain's agent in the background and waits until it works.
 func Start(name string) (background.Started, error) {
-	return seat(name).Start("agent", background.Domain, name)
+	return seat(name).Start()
 }
 
 // Stop asks the process to hand over and waits for its end; after patience it

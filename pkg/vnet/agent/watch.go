@@ -22,6 +22,9 @@ import (
 // How long the topology must be quiet before it is worked out again.
 const quietTime = 200 * time.Millisecond
 
+// rulesGap is how long rules are not read again for another one at least.
+const rulesGap = time.Second
+
 // watch follows the topology: interfaces and addresses that come and go, nodes
 // that others add to the domain.
 type watch struct {
@@ -142,20 +145,19 @@ func (w *watch) empty() bool {
 
 func (w *watch) run(ctx context.Context, p *resident.Pulse) error {
 	quick, second, rest := p.Quick(), p.Second(), resident.Rest{Pulse: p}
-	var ruled time.Time // when roles were last worked out for a rule
+	// Packets meet a rule already when it is heard of. All rules of some nodes are read for it, and whoever controls one can change
+	// them without end.
+	ruled := resident.Paced{Events: w.rules.Changing(), Gap: rulesGap, Burst: time.Second, Share: 10}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.watcher.C():
 			w.refresh(ctx)
-		case <-w.rules.Changing():
-			// The first at once, since packets meet the rule already; whoever adds many does not keep the agent busy.
-			if time.Since(ruled) > quietTime {
+		case <-ruled.C():
+			if began := time.Now(); ruled.IsDue(began) {
 				w.refresh(ctx)
-				ruled = time.Now()
-			} else {
-				w.again = true
+				ruled.Did(began, time.Now())
 			}
 		case <-quick:
 			w.handle.ReleaseGone()

@@ -182,7 +182,7 @@ func (p *plan) open(undo *undo) (*Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.HoldPins(); err != nil {
+	if h.hold, err = domain.Kept(name).Hold(); err != nil { // a living process keeps the domain until it is attached
 		h.Close()
 		return nil, err
 	}

@@ -53,7 +53,7 @@ type Handle struct {
 	// memberships are what SyncGroups read last, by node.
 	memberships map[uint16]string
 	told        map[string]bool // warnings that need no repetition
-	hold        *os.File        // the directory of pins, see HoldPins; nil: not held
+	hold        *os.File        // the directory of pins, of who attaches; nil: not held
 	portsLock   *os.File        // the directory of the domain's state, see lockPorts; nil: not needed yet
 }
 
@@ -162,17 +162,6 @@ func (h *Handle) Close() error {
 	}
 	h.maps = nil
 	return errors.Join(errs...)
-}
-
-// HoldPins tells every radar on the machine that a living process keeps the domain, until
-// the handle is closed.
-func (h *Handle) HoldPins() error {
-	dir, err := domain.Kept(h.Domain.Name).Hold()
-	if err != nil {
-		return err
-	}
-	h.hold = dir
-	return nil
 }
 
 // lockAndReload locks the domain and reads its description again, for a change of it. Without

@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
-	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
@@ -34,7 +33,7 @@ import (
 )
 
 func seat(name string) resident.Seat {
-	return resident.Seat{Dir: node.Dir(name), Agent: fmt.Sprintf("the INT agent of domain %q", name)}
+	return resident.Seat{Kind: node.Kind, Domain: name}
 }
 
 // Find returns the agent of a domain. None is the zero Process.
@@ -42,7 +41,7 @@ func Find(name string) (resident.Process, error) { return seat(name).Find() }
 
 // Ensure starts an agent in the background if there is none.
 func Ensure(name string) (background.Started, error) {
-	return seat(name).Ensure("int", "agent", background.Domain, name)
+	return seat(name).Ensure()
 }
 
 // endTime is how long an agent may take to send what it has.
@@ -68,7 +67,7 @@ const (
 type Agent struct {
 	name    string
 	log     *slog.Logger
-	claim   *host.Claim
+	life    *resident.Life
 	control *node.Control
 	watcher *node.Watcher
 	hearing *system.Listener // of interfaces; nil: the kernel tells nothing
@@ -76,11 +75,8 @@ type Agent struct {
 	looks   time.Duration // lookEvery
 	reader  *ringbuf.Reader
 	ring    *ebpf.Map
-	hold    *os.File       // the directory of pins
 	file    statedir.Stamp // of the description
-
-	troubles *resident.Troubles
-	written  []byte // its state, as others can read it
+	written []byte         // its state, as others can read it
 
 	mu      sync.Mutex // of what follows
 	domain  *node.Domain
@@ -103,16 +99,10 @@ func Open(name string, log *slog.Logger) (_ *Agent, err error) {
 	if _, err := node.Load(name); err != nil {
 		return nil, err
 	}
-	if a.troubles, err = resident.NewTroubles(); err != nil {
+	if a.life, err = seat(name).Take(); err != nil {
 		return nil, err
 	}
-	a.once = resident.Logger{Log: log, Troubles: a.troubles}
-	if a.claim, err = seat(name).Claim(); err != nil {
-		return nil, err
-	}
-	if a.hold, err = node.Kind.Kept(name).Hold(); err != nil {
-		return nil, err
-	}
+	a.once = a.life.Logger(log)
 	a.hearing, a.heard, err = system.ListenLinks()
 	a.once.Warn("hear of interfaces", err)
 	// Whoever attached may have been killed before all was there.
@@ -154,13 +144,7 @@ func (a *Agent) Close() {
 		a.hearing.Close()
 	}
 	a.watcher.Close()
-	a.troubles.Close()
-	if a.hold != nil {
-		a.hold.Close()
-	}
-	if a.claim != nil {
-		a.claim.Release()
-	}
+	a.life.Close()
 }
 
 // Run works until ctx ends, or the domain is gone. ready is called once everything runs. What is in the
@@ -192,12 +176,9 @@ func (a *Agent) renew() error {
 	lease := a.domain.Options.Lease
 	wall := a.control.SetWall()
 	a.reports.wall = wall
-	deserted := lease > 0 && a.domain.IsDeserted()
+	deserted := a.domain.IsDeserted()
 	a.mu.Unlock()
-	if deserted {
-		return resident.ErrDeserted
-	}
-	return a.control.Lease().Renew(lease)
+	return resident.Renew(a.control.Lease(), lease, deserted)
 }
 
 // every is how often the lease is renewed.
@@ -215,9 +196,8 @@ func (a *Agent) every() time.Duration {
 func (a *Agent) keep(ctx context.Context) error {
 	ticker := time.NewTicker(a.every())
 	defer ticker.Stop()
-	var soon <-chan time.Time // when what was heard may be looked at; nil: nothing was
-	var looked, next time.Time
-	var spent allowance
+	heard := resident.Paced{Events: a.heard, Gap: lookGap, Burst: lookBurst, Share: lookShare}
+	var looked time.Time
 	due := true
 	for {
 		err := a.renew()
@@ -234,25 +214,18 @@ func (a *Agent) keep(ctx context.Context) error {
 		}
 		if (err == nil || errors.Is(err, resident.ErrDeserted)) && (due || time.Since(looked) >= a.looks) {
 			due, looked = false, time.Now()
-			spent.refill(looked)
 			if err := a.look(); errors.Is(err, node.ErrNotAttached) {
 				return err
 			}
 			a.note("write its state", a.saveState())
-			next = spent.next(looked, time.Now())
-		}
-		hear := a.heard
-		if soon != nil {
-			hear = nil
+			heard.Did(looked, time.Now())
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
-		case <-hear:
-			soon = time.After(time.Until(next))
-		case <-soon:
-			soon, due = nil, true
+		case <-heard.C():
+			due = heard.IsDue(time.Now()) || due
 		}
 	}
 }
@@ -263,24 +236,6 @@ const (
 	lookBurst = time.Second // at once
 	lookShare = 10          // in the long run a part of it, one of so many
 )
-
-// allowance is what looks have taken of that.
-type allowance struct {
-	spent time.Duration
-	at    time.Time
-}
-
-// refill counts that time has passed.
-func (a *allowance) refill(now time.Time) {
-	a.spent = max(0, a.spent-now.Sub(a.at)/lookShare)
-	a.at = now
-}
-
-// next counts a look, and says when the next one may be that is not due anyway.
-func (a *allowance) next(began, ended time.Time) time.Time {
-	a.spent += ended.Sub(began)
-	return ended.Add(max(lookGap, (a.spent-lookBurst)*lookShare))
-}
 
 // look reads the description again if it has changed, and brings up to date what programs know.
 func (a *Agent) look() error {

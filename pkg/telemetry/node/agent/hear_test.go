@@ -73,33 +73,3 @@ func TestHeard(t *testing.T) {
 		before = n.Index("r", "e1")
 	}
 }
-
-// However long changes go on, looks take a tenth of the time in the end; some that come now and then are not held up.
-func TestAllowance(t *testing.T) {
-	var a allowance
-	now := time.Unix(1000, 0)
-	look := func(took time.Duration) (wait time.Duration) {
-		a.refill(now)
-		next := a.next(now, now.Add(took))
-		wait = next.Sub(now.Add(took))
-		now = next
-		return wait
-	}
-	for i := range 10 {
-		if wait := look(100 * time.Millisecond); wait != lookGap {
-			t.Errorf("look %d: the next one has to wait %v", i, wait)
-		}
-	}
-	began, taken := now, time.Duration(0)
-	for range 1000 {
-		look(100 * time.Millisecond)
-		taken += 100 * time.Millisecond
-	}
-	if share := float64(taken) / float64(now.Sub(began)); share > 0.11 || share < 0.08 {
-		t.Errorf("looks took %.3f of the time", share)
-	}
-	now = now.Add(time.Minute)
-	if wait := look(100 * time.Millisecond); wait != lookGap {
-		t.Errorf("after a minute the next look has to wait %v", wait)
-	}
-}
