@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // pair is two ports that are the ends of one link, in namespaces of their own. They are gone when
@@ -102,7 +103,7 @@ type Loopback struct {
 // OpenLoopback makes one whose packets are like those of a, and go where nothing else is. Its
 // frames have up to most bytes.
 func OpenLoopback(a Addresses, cfg Config, most int) (*Loopback, error) {
-	if err := CheckRights(); err != nil {
+	if err := system.CheckKernel(); err != nil {
 		return nil, err
 	}
 	p, err := newPair(max(most-overMTU, leastMTU))

@@ -12,9 +12,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/hook"
-	"github.com/vnetradar/radar/pkg/host/kernel"
-	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Config says how a rig is made.
@@ -44,16 +42,13 @@ type Rig struct {
 // otherwise is fault.Usage. Close takes them off, and so does the end of the process, but for filters at
 // clsact, which the next Open removes.
 func Open(cfg Config) (*Rig, error) {
-	if err := CheckRights(); err != nil {
-		return nil, err
-	}
 	if cfg.Round && cfg.In.is(cfg.Out) {
 		return nil, fault.Usage.Errorf("‹round› needs two ports: what comes back to %s would be sent back once more", cfg.In.Name)
 	}
 	if cfg.Packets < 1 || cfg.Packets > MostPackets {
 		return nil, fault.Usage.Errorf("a trial of %d packets: at most %d can be stamped: use a lower rate, or a shorter time", cfg.Packets, MostPackets)
 	}
-	by, err := loader.ChooseHook(cfg.Hook, hook.Probe(), kernel.Release())
+	by, err := system.ChooseHook(cfg.Hook)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
 // sender sends the packets of trials from a port.
@@ -127,12 +126,4 @@ func await(ctx context.Context, start time.Time, due time.Duration) (now time.Du
 			_ = unix.Nanosleep(&ts, nil)
 		}
 	}
-}
-
-// CheckRights says what this process lacks, before anything is tried.
-func CheckRights() error {
-	if kernel.LacksRights() {
-		return fault.Unsupported.Errorf("programs cannot be attached: %s", kernel.MissingRights())
-	}
-	return nil
 }

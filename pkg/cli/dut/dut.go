@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 const long = `Measures what a device under test (a switch, a router, a network function, a virtual
@@ -149,7 +150,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	if err := dut.CheckRights(); err != nil {
+	if err := system.CheckKernel(); err != nil {
 		return err
 	}
 	f.sweep.Progress = k.Progressf

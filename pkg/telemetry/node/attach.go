@@ -164,7 +164,7 @@ func checkStays(name string) error {
 func (req *Request) merge(was *Domain) (*Domain, *merger, error) {
 	m := &merger{roles: req.Roles, set: req.Settings, links: make(map[uint32][]Interface), reload: make(map[uint32]bool)}
 	if was == nil {
-		by, err := checkKernel(req.Hook)
+		by, err := system.ChooseHook(req.Hook)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -40,21 +40,6 @@ func (k kernelHas) lacks() (notes []string) {
 	return notes
 }
 
-// checkKernel refuses kernels that cannot do it, and chooses the hook.
-func checkKernel(want string) (by string, err error) {
-	release := kernel.Release()
-	if kernel.Older(release, 5, 10) {
-		return "", fault.Unsupported.Errorf("INT nodes need Linux 5.10 or newer, this is %s", release)
-	}
-	if kernel.LacksRights() {
-		return "", fault.Unsupported.Errorf("%s", kernel.MissingRights())
-	}
-	if want == "" { // intents do not say
-		want = loader.HookAuto
-	}
-	return loader.ChooseHook(want, hook.Probe(), release)
-}
-
 func number(b bool) uint8 {
 	if b {
 		return 1

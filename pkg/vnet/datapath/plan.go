@@ -16,9 +16,9 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/clock"
-	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/loader"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/merge"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/owner"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/port"
@@ -153,11 +153,11 @@ func (p *plan) newDomain(req AttachRequest) (*domain.Domain, error) {
 	if o.Carry == program.CarryAuto {
 		layout.SetMark(merge.FreeMark(p.uses, bits.OnesCount32(layout.MarkMask)))
 	}
+	if err := system.CheckKernel(); err != nil {
+		return nil, err
+	}
 	f := program.Probe()
 	p.features = f
-	if !f.Tested {
-		return nil, fault.Unsupported.Errorf("%s", kernel.MissingRights())
-	}
 	hook, err := loader.ChooseHook(o.Hook, hook.Support{TCX: f.TCX, Clsact: f.Clsact}, f.Kernel)
 	if err != nil {
 		return nil, err

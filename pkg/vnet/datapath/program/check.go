@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -48,7 +49,7 @@ func (f Features) checks() []Check {
 
 func (f Features) checkKernel() Check {
 	c := Check{Name: "kernel", Level: OK, Detail: f.Kernel}
-	if kernel.Older(f.Kernel, 5, 10) {
+	if system.IsTooOld(f.Kernel) {
 		c.Level, c.Fix = Fail, "use Linux 5.10 or newer"
 	}
 	return c
