@@ -112,9 +112,11 @@ deps-jaeger: .cache
 deps-kernel:
 	$(call need,$(PKGS_KERNEL))
 
-.PHONY: demo demo-int demo-web
+.PHONY: demo demo-int demo-web picture
 demo: deps-run build ## a virtual network, measured: paths, latency, losses (needs root)
 	lab/demo.sh bin/radar
+picture: deps-run build ## the README's picture and sample, anew, of a run of the demo
+	lab/picture.sh bin/radar
 demo-int: deps-run build ## a virtual network beside reports of switches (INT), and reports about it; fails if an answer is wrong
 	lab/demo-int.sh bin/radar
 	lab/demo-int-nodes.sh bin/radar

@@ -4,6 +4,7 @@
 # radar attached to every node, ping, iperf3 TCP and UDP, and what became of each packet.
 #
 # usage: lab/demo.sh path/to/radar
+# DEMO_RECORDS=FILE keeps the record of each packet (lab/picture.sh).
 set -euo pipefail
 
 lab=radar-demo-$$
@@ -22,9 +23,11 @@ in_node h1 ping -q -c 20 -i 0.02 10.0.4.2
 "$radar" lab exec "$lab" h2 -- iperf3 -s -D -I "/run/$lab-iperf3.pid"
 for _ in $(seq 50); do in_node h2 sh -c 'ss -ltn | grep -q :5201' && break; sleep 0.1; done
 in_node h1 iperf3 -c 10.0.4.2 -t 3
-in_node h1 iperf3 -c 10.0.4.2 -u -b 30M -l 1000 -t 3
 # shellcheck disable=SC2016 # expands in the node
-in_node h3 sh -c 'i=0; while [ $i -lt 50 ]; do echo blocked | timeout 1 bash -c "cat >/dev/udp/10.0.4.2/9999"; i=$((i+1)); done'
+in_node h3 sh -c 'i=0; while [ $i -lt 50 ]; do echo blocked | timeout 1 bash -c "cat >/dev/udp/10.0.4.2/9999"; i=$((i+1)); done' &
+blocked=$!
+in_node h1 iperf3 -c 10.0.4.2 -u -b 30M -l 1000 -t 3
+wait "$blocked"
 rm -f "/run/$lab-iperf3.pid"
 sleep 0.3
 
@@ -52,4 +55,5 @@ say "The same losses, counted by the kernel's own queue and firewall"
 
 say "Everything that radar saw, and what it did not measure"
 run "$radar" status --domain "$domain"
+if [ -n "${DEMO_RECORDS:-}" ]; then "$radar" packets --domain "$domain" --last 0 -o json >"$DEMO_RECORDS"; fi
 run "$radar" detach --domain "$domain"
