@@ -4,6 +4,10 @@ package api
 
 import "github.com/prometheus/client_golang/prometheus"
 
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("radar_"+name, help, labels, nil)
+}
+
 var (
 	hostsDesc   = desc("http_other_host_total", "Requests that were refused because their Host header names another server.")
 	takenDesc   = desc("http_taken_total", "Connections, listeners and answers that were ended to make room for another client.", "what")

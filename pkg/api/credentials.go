@@ -24,12 +24,27 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
 const (
 	leastToken = 16   // characters: fewer can be guessed
 	mostToken  = 4096 // bytes of its file
 )
+
+// TokenFile is where the token is in the state directory: no domain has a name like that.
+const TokenFile = "api.token"
+
+// OwnToken returns the token in the state directory, which is made if there is none, and the path of its file.
+func OwnToken() (token, path string, err error) {
+	if err := statedir.Make(statedir.Root()); err != nil {
+		return "", "", err
+	}
+	path = filepath.Join(statedir.Root(), TokenFile)
+	token, err = Token(path)
+	return token, path, err
+}
 
 // Token reads the token in a file, which is made with a new one if there is none. Nobody but this user and root may
 // be able to read it.

@@ -51,3 +51,16 @@ func hostNames(names []string, address string) (list []string) {
 	}
 	return list
 }
+
+// IsLoopback reports whether an address as Config has it is this machine's alone.
+func IsLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return !strings.ContainsAny(address, ".:")
+	case host == "", host == "localhost":
+		return true // a port alone is one of 127.0.0.1
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}

@@ -188,7 +188,7 @@ func TestListenerWaitsForNobody(t *testing.T) {
 func TestOtherHost(t *testing.T) {
 	t.Parallel()
 	var l sinktest.Log
-	s, err := ListenReports("localhost:0", []string{"Collector.example"}, sinktest.OddName, fault.Face{}, l.Logger())
+	s, err := ListenReports("localhost:0", []string{"Collector.example"}, "d", sinktest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestFace(t *testing.T) {
 	t.Parallel()
 	var l sinktest.Log
 	face := fault.Face{Setting: func(name string) string { return "the field " + name }, Command: func(words string) string { return "page " + words }}
-	r, err := ListenReports("0", nil, sinktest.OddName, face, l.Logger())
+	r, err := ListenReports("0", nil, "d", sinktest.OddName, face, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,17 @@ import (
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/lab/test/servers"
+	"github.com/vnetradar/radar/pkg/api/reported"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/sink/sinktest"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
+func decimal(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
 func newServer(t *testing.T, l *sinktest.Log) (s *Reports, address string) {
 	t.Helper()
-	s, err := ListenReports("0", nil, sinktest.OddName, fault.Face{}, l.Logger())
+	s, err := ListenReports("0", nil, "d", sinktest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +219,7 @@ func TestExpositionBounded(t *testing.T) {
 	var l sinktest.Log
 	s, address := newServer(t, &l)
 	w := sinktest.NewWorld(t, s).Start(0)
-	for id := range uint32(mostSeries + 10) {
+	for id := range uint32(reported.MostSeries + 10) {
 		w.Add(&metrics.Report{At: 1, Hops: []metrics.Hop{{
 			Has: metrics.HasNode | metrics.HasLatency | metrics.HasUtilization, Node: id, LatencyNs: 1000, Utilization: 7,
 		}}}, nil)
@@ -234,12 +237,12 @@ func TestExpositionBounded(t *testing.T) {
 	if n := count("radar_int_hop_latency_seconds_count{"); n != mostNodes+1 {
 		t.Errorf("%d histograms, code %d", n, code)
 	}
-	if n := count("radar_int_link_utilization{"); n != mostSeries {
+	if n := count("radar_int_link_utilization{"); n != reported.MostSeries {
 		t.Errorf("%d gauges", n)
 	}
 	for _, want := range []string{
-		"radar_int_series_left_out 10",
-		fmt.Sprintf(`radar_int_hop_latency_seconds_count{node="other",node_id=""} %d`, mostSeries+10-mostNodes),
+		`radar_int_series_left_out{domain="d"} 10`,
+		fmt.Sprintf(`radar_int_hop_latency_seconds_count{domain="d",node="other",node_id=""} %d`, reported.MostSeries+10-mostNodes),
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no %s", want)
@@ -249,7 +252,7 @@ func TestExpositionBounded(t *testing.T) {
 
 // BenchmarkObserve is what a hop costs with /metrics.
 func BenchmarkObserve(b *testing.B) {
-	s, err := ListenReports("0", nil, sinktest.OddName, fault.Face{}, (&sinktest.Log{}).Logger())
+	s, err := ListenReports("0", nil, "d", sinktest.OddName, fault.Face{}, (&sinktest.Log{}).Logger())
 	if err != nil {
 		b.Fatal(err)
 	}

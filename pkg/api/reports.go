@@ -13,10 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/sink"
+	"github.com/vnetradar/radar/pkg/telemetry/collect"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
@@ -28,13 +31,16 @@ const (
 // reportsIndex is what a server of reports says at /.
 const reportsIndex = "«collect»: /metrics for Prometheus, /events as server-sent events, /values as JSON lines (docs/int/collect.md)"
 
-// reportsOtherName is what it says to requests that name another server.
-const reportsOtherName = "this server does not answer to the name %.100q: use its address, or «collect ‹http-host› NAME»"
+// ReportsOtherName is what it says to requests that name another server.
+const ReportsOtherName = "this server does not answer to the name %.100q: use its address, or «collect ‹http-host› NAME»"
 
-// Reports answers about what a collector finds: /metrics, /events and /values. It is an output of
-// the collector, which gives it events.
+// Reports answers about what a domain's collector finds: /events, /values, and its part of /metrics. It is an output
+// of the collector, which gives it events.
 type Reports struct {
+	Domain string
+
 	server *Server
+	ending func() // called before the server ends
 	hub    *Hub
 	namer  metrics.Namer
 	prom   *exposition
@@ -52,24 +58,44 @@ type Reports struct {
 	rows  []metrics.Row
 }
 
-// ListenReports opens the address of a collector's server; see Config for address, names and face.
-func ListenReports(address string, names []string, n metrics.Namer, face fault.Face, log *slog.Logger) (*Reports, error) {
-	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, OtherName: reportsOtherName, Face: face, Log: log})
+// NewReports returns the answers of a domain's collector, whose nodes n names. They are for users of face.
+func NewReports(domain string, n metrics.Namer, face fault.Face) *Reports {
+	r := &Reports{Domain: domain, hub: NewHub(face.Render("«collect»"), remembered), namer: n, ended: make(chan error, 1)}
+	r.enc = sink.NewEncoder(n, &r.buf)
+	r.prom = newExposition(r, face)
+	return r
+}
+
+// AddTo adds /events and /values to a server, which serves from when the collector begins until it ends. ending,
+// which may be nil, is called then, before answers have to end.
+func (r *Reports) AddTo(s *Server, ending func()) {
+	r.server, r.ending = s, ending
+	s.Stream("GET /events", r.hub, func(request *http.Request) (func(uint8) bool, error) {
+		return wantedTopics(request.URL.Query()["metric"])
+	})
+	s.Answer("GET /values", http.HandlerFunc(r.serveValues))
+}
+
+// ListenReports opens a server that has nothing but a collector's answers: no token protects them.
+// See Config for address, names and face.
+func ListenReports(address string, names []string, domain string, n metrics.Namer, face fault.Face, log *slog.Logger) (*Reports, error) {
+	s, err := Listen(Config{Address: address, Names: names, Index: reportsIndex, OtherName: ReportsOtherName, Face: face, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	r := &Reports{server: s, hub: NewHub(face.Render("«collect»"), remembered), namer: n, ended: make(chan error, 1)}
-	r.enc = sink.NewEncoder(n, &r.buf)
-	r.prom = newExposition(r)
-	s.Answer("GET /metrics", promhttp.HandlerFor(r.prom.registry, promhttp.HandlerOpts{
+	r := NewReports(domain, n, face)
+	r.AddTo(s, nil)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(append(r.Collectors(), s, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))...)
+	s.Answer("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		Timeout: AnswerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}))
-	s.Stream("GET /events", r.hub, func(request *http.Request) (func(uint8) bool, error) {
-		want, err := wanted(request)
-		return func(topic uint8) bool { return want[topic] }, err
-	})
-	s.Answer("GET /values", http.HandlerFunc(r.serveValues))
 	return r, nil
+}
+
+// Collectors give Prometheus what the collector counts and finds, and its listeners.
+func (r *Reports) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{r.prom, r.prom.hops, r.prom.flows}
 }
 
 // Server is the server that answers.
@@ -126,6 +152,9 @@ func (r *Reports) publish(it *sink.Item) error {
 // end lets answers end. Listeners get what there is, then their connection is closed.
 func (r *Reports) end(ctx context.Context) {
 	r.hub.Close()
+	if r.ending != nil {
+		r.ending()
+	}
 	ctx, cancel := context.WithTimeout(ctx, sink.DefaultGrace/2)
 	defer cancel()
 	r.server.Shutdown(ctx)
@@ -141,10 +170,33 @@ func (r *Reports) values() ([]metrics.Row, time.Time) {
 	return r.rows, r.taken
 }
 
-// wanted is which metrics a request asks for by ?metric=NAME,NAME; all if it names none.
-func wanted(r *http.Request) (set [metrics.NumMetrics]bool, err error) {
+// Values are the newest values that keep chooses, and when they were taken.
+func (r *Reports) Values(keep func(metrics.Metric) bool) (list []metrics.RowJSON, taken time.Time) {
+	rows, taken := r.values()
+	for i := range rows {
+		if keep(rows[i].Metric) {
+			list = append(list, r.namer.Row(&rows[i]))
+		}
+	}
+	return list, taken
+}
+
+// Info is what the collector counts.
+func (r *Reports) Info() collect.Info {
+	info := r.source.Info()
+	info.Outputs = r.fanout.Info()
+	return info
+}
+
+// Follow answers with the events of some metrics, as /events does. The caller is a handler of Server.Listen.
+func (r *Reports) Follow(w http.ResponseWriter, request *http.Request, want func(topic uint8) bool) {
+	r.server.Follow(w, request, r.hub, want)
+}
+
+// WantedMetrics is which metrics a list of NAME,NAME asks for; all if it names none.
+func WantedMetrics(lists []string) (set [metrics.NumMetrics]bool, err error) {
 	all := true
-	for _, list := range r.URL.Query()["metric"] {
+	for _, list := range lists {
 		for name := range strings.SplitSeq(list, ",") {
 			m, err := metrics.ByName(name)
 			if err != nil {
@@ -159,8 +211,13 @@ func wanted(r *http.Request) (set [metrics.NumMetrics]bool, err error) {
 	return set, nil
 }
 
+func wantedTopics(lists []string) (func(uint8) bool, error) {
+	want, err := WantedMetrics(lists)
+	return func(topic uint8) bool { return want[topic] }, err
+}
+
 func (r *Reports) serveValues(w http.ResponseWriter, request *http.Request) {
-	want, err := wanted(request)
+	want, err := WantedMetrics(request.URL.Query()["metric"])
 	if err != nil {
 		Refuse(w, http.StatusBadRequest, err.Error())
 		return

@@ -235,7 +235,7 @@ func BenchmarkEvent(b *testing.B) {
 func TestSnapshotAfterSnapshot(t *testing.T) {
 	t.Parallel()
 	var l sinktest.Log
-	server, err := api.ListenReports("0", nil, sinktest.OddName, fault.Face{}, l.Logger())
+	server, err := api.ListenReports("0", nil, "d", sinktest.OddName, fault.Face{}, l.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

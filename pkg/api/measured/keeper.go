@@ -37,10 +37,10 @@ type Keeper struct {
 	doing chan struct{} // closed when the reading under way ends; nil: there is none
 }
 
-// NewKeeper returns one for domains.
-func NewKeeper() *Keeper {
+// NewKeeper returns one for domains, and for others that are read with them.
+func NewKeeper(others ...prometheus.Collector) *Keeper {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(Collector{})
+	registry.MustRegister(append([]prometheus.Collector{Collector{}}, others...)...)
 	return &Keeper{from: registry, every: Every, patience: [2]time.Duration{patience, mostPatience}}
 }
 

@@ -20,6 +20,9 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
+// Listeners is how many may follow events of a server with the API.
+const Listeners = 256
+
 // Base is where the API's paths begin.
 const Base = "/api/v1"
 
@@ -30,6 +33,8 @@ type Config struct {
 	// Files are capture files with reports, and recordings, by the name of the domain that each is shown as.
 	Files map[string]answer.File
 	Page  fs.FS // what is served at /
+	// Live is what the collector of this process finds; nil: none runs here.
+	Live  *api.Reports
 	TLS   bool
 	Guard *api.Guard
 	Face  fault.Face
@@ -53,7 +58,9 @@ func Serve(ctx context.Context, s *api.Server, c Config) *API {
 	a.huma = humago.New(mux, describe(c.Version))
 	a.register()
 	s.Answer(Base+"/", within(workTime, mux))
-	s.Listen("GET "+Base+"/domains/{domain}/events", mux)
+	for _, path := range []string{"/events", "/values/events"} {
+		s.Listen("GET "+Base+"/domains/{domain}"+path, mux)
+	}
 	a.serveMetrics()
 	if c.Page != nil {
 		s.Answer("/", pageOf(c.Page))
@@ -125,6 +132,7 @@ func (a *API) register() {
 	a.registerHistogram()
 	a.registerStatus()
 	a.registerEvents()
+	a.registerValues()
 	a.registerIntents()
 	a.registerManagement()
 }

@@ -12,12 +12,18 @@ import (
 
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/api/measured"
+	"github.com/vnetradar/radar/pkg/api/reported"
 )
 
 // serveMetrics adds /metrics.
 func (a *API) serveMetrics() {
 	registry := prometheus.NewRegistry()
-	domains := measured.NewKeeper()
+	kept := reported.Kept{Exporter: reported.NewExporter(a.Face)}
+	if a.Live != nil { // it has more to say of its reports than it writes down
+		kept.Except = a.Live.Domain
+		registry.MustRegister(a.Live.Collectors()...)
+	}
+	domains := measured.NewKeeper(kept)
 	registry.MustRegister(ageOf(domains), a.server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), unauthorized(a.Guard))
 	a.server.Answer("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{domains, registry}, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),

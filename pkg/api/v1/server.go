@@ -18,12 +18,13 @@ import (
 
 // Server says what the server is and may.
 type Server struct {
-	Version  string `json:"version"`
-	CanSteer bool   `json:"can_steer" doc:"whether this request has the token"`
-	TLS      bool   `json:"tls"`
-	Default  string `json:"default_domain"`
-	Capture  bool   `json:"capture" doc:"whether capture files or recordings are served"`
-	Now      string `json:"now" format:"date-time"`
+	Version   string `json:"version"`
+	CanSteer  bool   `json:"can_steer" doc:"whether this request has the token"`
+	TLS       bool   `json:"tls"`
+	Default   string `json:"default_domain"`
+	Capture   bool   `json:"capture" doc:"whether capture files or recordings are served"`
+	Collector string `json:"collector,omitempty" doc:"the domain whose collector has started this server, if one has"`
+	Now       string `json:"now" format:"date-time"`
 }
 
 // Domain is one that can be asked.
@@ -40,10 +41,14 @@ type Domain struct {
 // registerServer adds /server and /domains.
 func (a *API) registerServer() {
 	huma.Register(a.huma, operation("server", "/server", "What this server is, and what the request may"), func(ctx context.Context, _ *struct{}) (*Output[Server], error) {
-		return output(Server{
+		s := Server{
 			Version: a.Version, CanSteer: api.Steers(ctx), TLS: a.TLS, Default: a.Default,
 			Capture: len(a.Files) > 0, Now: time.Now().UTC().Format(time.RFC3339Nano),
-		}), nil
+		}
+		if a.Live != nil {
+			s.Collector = a.Live.Domain
+		}
+		return output(s), nil
 	})
 	huma.Register(a.huma, operation("domains", "/domains", "The domains that can be asked"), func(context.Context, *struct{}) (*Output[[]Domain], error) {
 		list, err := a.domains()

@@ -59,7 +59,7 @@ domain begins, or "radar collect --forget".`
 const example = `  radar collect                                          # UDP port 32766
   radar collect --port 32766,6000 --source 10.0.0.7=auto,latency=us --node 1=leaf1 --node 2=spine1
   radar collect --show events --threshold hop_latency=5us,queue_occupancy=50%
-  radar collect --http 9432 --influx 'http://127.0.0.1:8086/?db=radar'
+  radar collect --http 8480 --influx 'http://127.0.0.1:8086/?db=radar'
   radar collect --interface eth1 --port 32766,6000
   radar collect --listen 10.0.0.1 --allow 10.0.0.0/8
   radar collect --all -r reports.pcap && radar paths && radar metrics
@@ -170,7 +170,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 		return err
 	}
 	defer closeInput()
-	out, err := f.out.open(k, s.translator.NodeName, f.show.Value != "")
+	out, err := f.out.open(k, s.translator.NodeName, f.show.Value != "", version)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestCollectDiskFull(t *testing.T) {
 		if err != nil {
 			t.Fatalf("ask for metrics: %v: %s", err, said())
 		}
-		m := regexp.MustCompile(`(?m)^radar_collect_` + name + ` (\S+)$`).FindSubmatch(out)
+		m := regexp.MustCompile(`(?m)^radar_collect_` + name + `\{domain="default"\} (\S+)$`).FindSubmatch(out)
 		if m == nil {
 			t.Fatalf("no %s in %s", name, out)
 		}

@@ -93,10 +93,10 @@ func TestGrafana(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "prometheus.yml")
-	if strings.Count(string(b), "127.0.0.1:9432") != 1 {
+	if strings.Count(string(b), "127.0.0.1:8480") != 1 {
 		t.Fatalf("who is scraped? %s", b)
 	}
-	if err := os.WriteFile(config, []byte(strings.Replace(string(b), "127.0.0.1:9432", metrics, 1)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(strings.Replace(string(b), "127.0.0.1:8480", metrics, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	native := servers.Free(t)

@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/api"
+	"github.com/vnetradar/radar/pkg/api/page"
+	v1 "github.com/vnetradar/radar/pkg/api/v1"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/sink"
@@ -30,7 +33,7 @@ type outFlags struct {
 
 func (f *outFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.json, "json", "", "append events and snapshots to a file as JSON lines (- is standard output)")
-	flags.StringVar(&f.http, "http", "", "serve /metrics (Prometheus), /events (server-sent events) and /values at ADDRESS:PORT, or a port of 127.0.0.1")
+	flags.StringVar(&f.http, "http", "", "start the server of radar serve with what this collector finds: /metrics, /events and /values, too; at ADDRESS:PORT, or a port of 127.0.0.1. Elsewhere than at 127.0.0.1 it has these three only")
 	flags.StringSliceVar(&f.hosts, "http-host", nil, "names by which clients may call the server of --http, beside localhost and any address")
 	flags.StringVar(&f.influx, "influx", "", "write to InfluxDB, http://HOST:PORT/?db=NAME, or of version 2 ?org=NAME&bucket=NAME with its token in INFLUX_TOKEN")
 	flags.DurationVar(&f.snapshot, "snapshot", 10*time.Second, "time between snapshots of all values for files and InfluxDB; 0: events only")
@@ -49,7 +52,7 @@ type outs struct {
 
 // open opens the outputs that the flags ask for, before anything is collected. shows says that
 // standard output is taken.
-func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err error) {
+func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool, version string) (_ *outs, err error) {
 	if f.snapshot < 0 || f.snapshot > 0 && f.snapshot < 100*time.Millisecond {
 		return nil, fault.Usage.Errorf("--snapshot %v: use 0, or at least 100ms", f.snapshot)
 	}
@@ -85,16 +88,45 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool) (_ *outs, err e
 		o.Add(sink.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		server, err := api.ListenReports(f.http, f.hosts, n, kit.Face, log)
+		reports, err := f.listen(k, n, version, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}
-		o.files = append(o.files, server)
-		o.Add(server)
-		o.Observe = server.Observe
-		fmt.Fprintf(k.Stderr, "radar: serving http://%v/metrics, /events and /values\n", server.Server().Addr())
+		o.files = append(o.files, reports)
+		o.Add(reports)
+		o.Observe = reports.Observe
 	}
 	return o, nil
+}
+
+// listen opens the server of "radar serve" with what this collector finds. Where other machines can reach it, there
+// is no TLS, and no token: it has nothing then but what the collector finds.
+func (f *outFlags) listen(k *kit.Kit, n metrics.Namer, version string, log *slog.Logger) (*api.Reports, error) {
+	if !api.IsLoopback(f.http) {
+		reports, err := api.ListenReports(f.http, f.hosts, k.Domain, n, kit.Face, log)
+		if err == nil {
+			fmt.Fprintf(k.Stderr, "radar: serving http://%v/metrics, /events and /values, without the page: radar serve has it for other machines, by TLS\n", reports.Server().Addr())
+		}
+		return reports, err
+	}
+	token, path, err := api.OwnToken()
+	if err != nil {
+		return nil, err
+	}
+	guard := &api.Guard{Token: token, OpenReading: true, Public: v1.Public}
+	server, err := api.Listen(api.Config{
+		Address: f.http, Names: f.hosts, OtherName: api.ReportsOtherName, Face: kit.Face, Log: log, Listeners: v1.Listeners, Guard: guard,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	reports := api.NewReports(k.Domain, n, kit.Face)
+	reports.AddTo(server, cancel)
+	v1.Serve(ctx, server, v1.Config{Version: version, Default: k.Domain, Page: page.Files(), Live: reports, Guard: guard, Face: kit.Face, Log: log})
+	fmt.Fprintf(k.Stderr, "radar: serving http://%v/, with /metrics, /events and /values of what is collected\n", server.Addr())
+	fmt.Fprintf(k.Stderr, "radar: the token for steering is in %s\n", path)
+	return reports, nil
 }
 
 func (o *outs) closeFiles() error {

@@ -141,9 +141,11 @@ func TestCollectHTTP(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	nstest.WaitFor(t, "all reports", func() bool { return strings.Contains(ask("/metrics"), "\nradar_collect_datagrams_total 10\n") })
+	nstest.WaitFor(t, "all reports", func() bool {
+		return strings.Contains(ask("/metrics"), "\nradar_collect_datagrams_total{domain=\"default\"} 10\n")
+	})
 	nstest.WaitFor(t, "values of all metrics", func() bool { return len(kinds(t, ask("/values"))) == 6 }) // they may be a second old
-	for _, want := range []string{`radar_int_hop_latency_seconds_count{node="int-4",node_id="4"} 1`, `radar_collect_events_total{metric="flow_path"}`} {
+	for _, want := range []string{`radar_int_hop_latency_seconds_count{domain="default",node="int-4",node_id="4"} 1`, `radar_collect_events_total{domain="default",metric="flow_path"}`} {
 		if text := ask("/metrics"); !strings.Contains(text, want) {
 			t.Errorf("no %s in %s", want, text)
 		}
@@ -173,7 +175,7 @@ func TestCollectHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"serving http://127.0.0.1:9432/metrics", "InfluxDB does not take points", "radar: --influx did not take"} {
+	for _, want := range []string{"serving http://127.0.0.1:9432/, with /metrics", "InfluxDB does not take points", "radar: --influx did not take"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("no %q in %s", want, said)
 		}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
-	"strings"
 
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/fault"
@@ -25,21 +23,19 @@ type secrets struct {
 }
 
 func (f *options) secrets() (*secrets, error) {
-	s := &secrets{loopback: isLoopback(f.listen), tokenPath: f.token}
+	s := &secrets{loopback: api.IsLoopback(f.listen), tokenPath: f.token}
 	if err := f.loadTLS(s); err != nil {
 		return nil, err
 	}
 	if !s.loopback && s.tls == nil {
 		return nil, errUnsafe
 	}
-	if s.tokenPath == "" {
-		if err := statedir.Make(statedir.Root()); err != nil {
-			return nil, err
-		}
-		s.tokenPath = filepath.Join(statedir.Root(), tokenFile)
-	}
 	var err error
-	s.token, err = api.Token(s.tokenPath)
+	if s.tokenPath == "" {
+		s.token, s.tokenPath, err = api.OwnToken()
+	} else {
+		s.token, err = api.Token(s.tokenPath)
+	}
 	return s, err
 }
 
@@ -90,17 +86,4 @@ func (f *options) certified() []string {
 		}
 	}
 	return names
-}
-
-// isLoopback reports whether an address as --listen takes it is this machine's alone.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	switch {
-	case err != nil:
-		return !strings.ContainsAny(address, ".:")
-	case host == "", host == "localhost":
-		return true // a port alone is one of 127.0.0.1
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback()
 }

@@ -53,12 +53,6 @@ const example = `  radar serve
   curl -s http://127.0.0.1:8480/api/v1/domains/default/loss | jq .rows
   curl -sN 'http://127.0.0.1:8480/api/v1/domains/default/events?topic=loss'`
 
-// tokenFile is where the token lies in the state directory: no domain has a name like that.
-const tokenFile = "api.token"
-
-// mostListeners is how many may follow events.
-const mostListeners = 256
-
 // otherName is what a request is told that names another server.
 const otherName = "this server does not answer to the name %.100q: use its address, or «serve ‹host› NAME»"
 
@@ -89,7 +83,7 @@ func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8480", "address and port, or a port of 127.0.0.1; port 0: one that is free")
 	flags.StringSliceVar(&f.hosts, "host", nil, "names by which clients may call the server, beside localhost and any address")
 	flags.StringSliceVarP(&f.files, "read", "r", nil, "serve recordings (directories of radar record, or one of their files) and capture files with telemetry reports, too")
-	flags.StringVar(&f.token, "token-file", "", "file with the token (default: "+tokenFile+" in the state directory)")
+	flags.StringVar(&f.token, "token-file", "", "file with the token (default: "+api.TokenFile+" in the state directory)")
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM file with the certificate, and those between it and its authority")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with its private key")
 	flags.BoolVar(&f.selfSigned, "self-signed", false, "make a certificate, and print its fingerprint")
@@ -111,11 +105,11 @@ func serve(k *kit.Kit, ctx context.Context, f *options, version string) error {
 	if err != nil {
 		return err
 	}
-	guard := &api.Guard{Token: secrets.token, OpenReading: secrets.loopback, Public: isPage}
+	guard := &api.Guard{Token: secrets.token, OpenReading: secrets.loopback, Public: v1.Public}
 	log := slog.New(kit.NewLineHandler(k.Stderr))
 	server, err := api.Listen(api.Config{
 		Address: f.listen, Names: f.hosts, OtherName: otherName, Face: kit.Face, Log: log,
-		Listeners: mostListeners, TLS: secrets.tls, Guard: guard,
+		Listeners: v1.Listeners, TLS: secrets.tls, Guard: guard,
 	})
 	if err != nil {
 		return err
@@ -164,11 +158,6 @@ func (f *options) say(k *kit.Kit, server *api.Server, s *secrets) string {
 		fmt.Fprintf(k.Stderr, "radar: the certificate's SHA-256 fingerprint is %s\n", s.fingerprint)
 	}
 	return address
-}
-
-// isPage reports whether a request is for a file of the page, which tells nothing.
-func isPage(r *http.Request) bool {
-	return r.URL.Path != "/metrics" && !strings.HasPrefix(r.URL.Path, "/api/")
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
