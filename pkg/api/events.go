@@ -27,7 +27,7 @@ func (s *Server) Stream(pattern string, h *Hub, want Wanted) {
 	s.mux.Handle(pattern, s.readers.in(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, want, s.beat)
 	}), func(w http.ResponseWriter, r *http.Request) {
-		h.deny()
+		h.countDenied()
 		tooMany(w, r)
 	}))
 }
@@ -47,7 +47,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request, wanted Wanted, beat 
 }
 
 func (h *Hub) follow(w http.ResponseWriter, r *http.Request, want func(topic uint8) bool, beat time.Duration) {
-	l, missed, restarted, err := h.join(r.Header.Get("Last-Event-ID"))
+	l, missed, restarted, err := h.addListener(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		Refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
@@ -57,7 +57,7 @@ func (h *Hub) follow(w http.ResponseWriter, r *http.Request, want func(topic uin
 	if err == nil {
 		err = out.follow(r, l, beat)
 	}
-	h.leave(l, errors.Is(err, errBehind) || errors.Is(err, os.ErrDeadlineExceeded))
+	h.removeListener(l, errors.Is(err, errBehind) || errors.Is(err, os.ErrDeadlineExceeded))
 }
 
 // stream is the answer to one listener.
@@ -98,7 +98,7 @@ func (s *stream) follow(r *http.Request, l *listener, every time.Duration) error
 	var batch []sent
 	for {
 		var err error
-		if batch, err = s.hub.take(l, batch[:0], sentAtOnce); err != nil {
+		if batch, err = s.hub.takeEvents(l, batch[:0], sentAtOnce); err != nil {
 			return err
 		}
 		if len(batch) == 0 {

@@ -215,11 +215,11 @@ func TestEventsShed(t *testing.T) {
 		{h.id(0), 0, false, "[1 2 5 6 7]"}, {h.id(1), 0, false, "[2 5 6 7]"}, {h.id(2), 3, false, "[6 7]"},
 		{h.id(4), 1, false, "[6 7]"}, {h.id(7), 0, false, "[]"}, {h.id(8), 0, true, "[1 2 5 6 7]"}, {"", 0, false, "[]"},
 	} {
-		l, missed, restarted, err := h.join(c.last)
+		l, missed, restarted, err := h.addListener(c.last)
 		if err != nil {
 			t.Fatal(err)
 		}
-		batch, err := h.take(l, nil, 100)
+		batch, err := h.takeEvents(l, nil, 100)
 		numbers := []uint64{}
 		for _, s := range batch {
 			numbers = append(numbers, s.number)
@@ -227,7 +227,7 @@ func TestEventsShed(t *testing.T) {
 		if err != nil || missed != c.missed || restarted != c.restart || fmt.Sprint(numbers) != c.numbers {
 			t.Errorf("%q: missed %d, restarted %v, %v, %v", c.last, missed, restarted, numbers, err)
 		}
-		h.leave(l, false)
+		h.removeListener(l, false)
 	}
 	if h.ring[2].missed != 3 {
 		t.Errorf("%+v", h.ring[2])
@@ -238,17 +238,17 @@ func TestEventsShed(t *testing.T) {
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	h := NewHub("test", remembered)
-	l, _, _, err := h.join("")
+	l, _, _, err := h.addListener("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for number := range uint64(remembered + 1) {
-		if list, err := h.take(l, nil, 0); len(list) > 0 || err != nil {
+		if list, err := h.takeEvents(l, nil, 0); len(list) > 0 || err != nil {
 			t.Fatal(list, err)
 		}
 		h.Publish(number+1, 0, []byte("{}\n"))
 	}
-	if list, err := h.take(l, nil, 1); !errors.Is(err, errBehind) {
+	if list, err := h.takeEvents(l, nil, 1); !errors.Is(err, errBehind) {
 		t.Errorf("%v, %v", list, err)
 	}
 }

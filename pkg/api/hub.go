@@ -69,9 +69,9 @@ func (h *Hub) Publish(number uint64, topic uint8, data []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := number - h.newest - 1; n > 0 {
-		h.add(sent{number: number - 1, missed: n})
+		h.appendEvent(sent{number: number - 1, missed: n})
 	}
-	h.add(sent{number: number, topic: topic, data: data})
+	h.appendEvent(sent{number: number, topic: topic, data: data})
 	h.newest = number
 	h.wakeAll()
 }
@@ -81,13 +81,13 @@ func (h *Hub) Send(topic uint8, kind string, data []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.newest++
-	h.add(sent{number: h.newest, topic: topic, kind: kind, data: data})
+	h.appendEvent(sent{number: h.newest, topic: topic, kind: kind, data: data})
 	h.wakeAll()
 }
 
 func (h *Hub) size() uint64 { return uint64(len(h.ring)) }
 
-func (h *Hub) add(s sent) {
+func (h *Hub) appendEvent(s sent) {
 	if h.next-h.first == h.size() {
 		h.dropFirst()
 	}
@@ -115,11 +115,11 @@ func (h *Hub) wakeAll() {
 	}
 }
 
-// join adds a listener. The server's places limit how many there are: one whose place was given
+// addListener adds a listener. The server's places limit how many there are: one whose place was given
 // to another may still be here when that one joins. last is the id of the last event that it has,
 // "" if it wants to hear what comes from now on. missed is how many it has missed for good,
 // restarted whether its id is of another process or none: then it gets all that is remembered.
-func (h *Hub) join(last string) (l *listener, missed uint64, restarted bool, err error) {
+func (h *Hub) addListener(last string) (l *listener, missed uint64, restarted bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -162,9 +162,9 @@ func (h *Hub) number(id string) (uint64, bool) {
 	return n, err == nil && epoch == h.epoch && n <= h.newest
 }
 
-// take appends what the listener has not got yet to list, at most most of it; nothing: there is
+// takeEvents appends what the listener has not got yet to list, at most most of it; nothing: there is
 // nothing now.
-func (h *Hub) take(l *listener, list []sent, most int) ([]sent, error) {
+func (h *Hub) takeEvents(l *listener, list []sent, most int) ([]sent, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.at < h.first {
@@ -179,8 +179,8 @@ func (h *Hub) take(l *listener, list []sent, most int) ([]sent, error) {
 	return list, nil
 }
 
-// leave removes a listener; cut says that it was too slow.
-func (h *Hub) leave(l *listener, cut bool) {
+// removeListener removes a listener; cut says that it was too slow.
+func (h *Hub) removeListener(l *listener, cut bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.listeners, l)
@@ -189,8 +189,8 @@ func (h *Hub) leave(l *listener, cut bool) {
 	}
 }
 
-// deny counts a listener for which there was no place.
-func (h *Hub) deny() {
+// countDenied counts a listener for which there was no place.
+func (h *Hub) countDenied() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.denied++

@@ -45,12 +45,12 @@ func newPlaces(most, reserve int, patience time.Duration) *places {
 	return &places{most: most, reserve: reserve, patience: patience, held: make(map[*place]struct{})}
 }
 
-// take gives the client a place; nil: there is none. The caller leaves it.
-func (p *places) take(c Client, end func()) *place {
+// takePlace gives the client a place; nil: there is none. The caller leaves it.
+func (p *places) takePlace(c Client, end func()) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.held) >= p.most {
-		other := p.choose(c)
+		other := p.choosePlace(c)
 		if other == nil {
 			p.denied++
 			return nil
@@ -64,8 +64,8 @@ func (p *places) take(c Client, end func()) *place {
 	return l
 }
 
-// choose is whose place the client gets, nil: nobody's.
-func (p *places) choose(c Client) (chosen *place) {
+// choosePlace is whose place the client gets, nil: nobody's.
+func (p *places) choosePlace(c Client) (chosen *place) {
 	count := map[Client]int{c: 1}
 	for l := range p.held {
 		count[l.client]++
@@ -100,8 +100,8 @@ func (p *places) reserved() *place {
 	return list[min(p.reserve, len(list))-1]
 }
 
-// leave gives the place back.
-func (l *place) leave() {
+// giveBack gives the place back.
+func (l *place) giveBack() {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	delete(l.of.held, l)
@@ -183,7 +183,7 @@ func (l *fairListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if at := l.places.take(clientOf(conn), func() { conn.Close() }); at != nil {
+		if at := l.places.takePlace(clientOf(conn), func() { conn.Close() }); at != nil {
 			return &heldConn{Conn: conn, place: at}, nil
 		}
 		conn.Close()
@@ -192,7 +192,7 @@ func (l *fairListener) Accept() (net.Conn, error) {
 
 // Close implements net.Conn.
 func (c *heldConn) Close() error {
-	c.once.Do(c.place.leave)
+	c.once.Do(c.place.giveBack)
 	return c.Conn.Close()
 }
 
@@ -228,12 +228,12 @@ func (p *places) in(handle http.Handler, deny http.HandlerFunc) http.Handler {
 			http.Error(w, "no connection", http.StatusInternalServerError)
 			return
 		}
-		at := p.take(conn.place.client, func() { conn.Conn.Close() })
+		at := p.takePlace(conn.place.client, func() { conn.Conn.Close() })
 		if at == nil {
 			deny(w, r)
 			return
 		}
-		defer at.leave()
+		defer at.giveBack()
 		defer conn.place.keep()()
 		handle.ServeHTTP(w, r)
 	})

@@ -177,7 +177,7 @@ func TestListenerWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	h := NewHub("test", remembered)
 	for range mostListeners + 1 {
-		if _, _, _, err := h.join(""); err != nil {
+		if _, _, _, err := h.addListener(""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestReserve(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(16, 2, math.MaxInt64)
 	ended := make(map[int64]bool)
-	take := func(user int64) bool { return p.take(Client{user: user}, func() { ended[user] = true }) != nil }
+	take := func(user int64) bool { return p.takePlace(Client{user: user}, func() { ended[user] = true }) != nil }
 	for user := range int64(16) {
 		if !take(user) {
 			t.Fatalf("client %d gets no place", user)

@@ -122,7 +122,7 @@ func (r *Reports) Run(ctx context.Context, q <-chan sink.Item, n *sink.Tally) er
 		select {
 		case it, ok := <-q:
 			if !ok {
-				r.end(ctx)
+				r.endAnswers(ctx)
 				return nil
 			}
 			if it.Snapshot != nil {
@@ -149,8 +149,8 @@ func (r *Reports) publish(it *sink.Item) error {
 	return nil
 }
 
-// end lets answers end. Listeners get what there is, then their connection is closed.
-func (r *Reports) end(ctx context.Context) {
+// endAnswers lets answers end. Listeners get what there is, then their connection is closed.
+func (r *Reports) endAnswers(ctx context.Context) {
 	r.hub.Close()
 	if r.ending != nil {
 		r.ending()

@@ -135,8 +135,8 @@ func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
 	f.show.Add(cmd, "show", "print them as they come")
-	f.metricFlags.add(cmd)
-	f.fast.add(cmd)
+	f.metricFlags.register(cmd)
+	f.fast.register(cmd)
 	f.out.register(flags)
 	flags.StringVar(&f.record, "record", "", "also keep the packets of reports in a directory, in files of the form of radar record: for radar packets -r DIR and every other question")
 	flags.BoolVar(&f.forget, "forget", false, "remove the reports that were kept")
@@ -156,7 +156,7 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 			return err
 		}
 	}
-	s, err := f.read(cmd)
+	s, err := f.readSettings(cmd)
 	if err != nil {
 		return err
 	}
@@ -165,12 +165,12 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 	s.translator.Stories = stories
 	run := &collecting{Kit: k, silence: silence{after: f.hint}, shown: shown{what: f.show.Value, name: s.translator.NodeName}}
 	// What is kept goes only when there is something to take its place.
-	closeInput, err := run.open(f)
+	closeInput, err := run.openInputs(f)
 	if err != nil {
 		return err
 	}
 	defer closeInput()
-	out, err := f.out.open(k, s.translator.NodeName, f.show.Value != "", version)
+	out, err := f.out.openOutputs(k, s.translator.NodeName, f.show.Value != "", version)
 	if err != nil {
 		return err
 	}
@@ -179,29 +179,29 @@ func run(k *kit.Kit, cmd *cobra.Command, f *options, version string) error {
 		return err
 	}
 	if run.path, err = f.fast.attach(k, run.inputs, s.allow, &s.metrics); err != nil {
-		return errors.Join(err, kept.Close(), out.end(k))
+		return errors.Join(err, kept.Close(), out.endOutputs(k))
 	}
 	defer run.closePath()
 	ctx, stop := k.UntilInterrupt(cmd.Context())
 	defer stop()
-	run.begin(ctx)
+	run.beginPrinting(ctx)
 	engine := metrics.New(s.metrics)
-	run.use(&s, f, engine, kept)
+	run.makeCollector(&s, f, engine, kept)
 	recorded, err := f.beginRecording(k, s.translator, stories, s.info.Epoch, version)
 	if err != nil {
-		return errors.Join(err, run.closePath(), kept.Close(), out.end(k))
+		return errors.Join(err, run.closePath(), kept.Close(), out.endOutputs(k))
 	}
 	run.startOutputs(out, engine, f.out.snapshot)
-	err = errors.Join(run.take(), run.closePath())
+	err = errors.Join(run.takeReports(), run.closePath())
 	closeInput()
 	run.collector.Together()
 	err = errors.Join(err, run.collector.SaveRows(run.now()))
 	last, closed := run.collector.Close()
-	return errors.Join(err, run.end(), closed, recorded.end(k), out.end(k), printCollected(k, f, &last))
+	return errors.Join(err, run.endPrinting(), closed, recorded.endRecording(k), out.endOutputs(k), printCollected(k, f, &last))
 }
 
-// use makes the collector.
-func (c *collecting) use(s *settings, f *options, engine *metrics.Engine, kept *store.Store) {
+// makeCollector makes the collector.
+func (c *collecting) makeCollector(s *settings, f *options, engine *metrics.Engine, kept *store.Store) {
 	c.collector = collect.New(s.translator, engine, kept, c.packet())
 	c.collector.Changed = c.event()
 	c.collector.Warn = func(text string) { fmt.Fprintf(c.Stderr, "radar: %s\n", text) }
@@ -265,14 +265,14 @@ func (c *collecting) saveRows() error {
 	return err
 }
 
-// take takes what comes, until Ctrl-C, the end of the file, or an error.
-func (c *collecting) take() error {
+// takeReports takes what comes, until Ctrl-C, the end of the file, or an error.
+func (c *collecting) takeReports() error {
 	var wait sync.WaitGroup
 	inputs := make(chan error, 1)
 	if c.capture != nil {
 		go func() { inputs <- c.collector.Read(c.capture) }() // nobody can interrupt it at a terminal
 	}
-	c.silence.begin(c)
+	c.silence.noteDrops(c)
 	for _, in := range c.inputs {
 		fmt.Fprintf(c.Stderr, "radar: collecting at %v\n", in)
 		wait.Go(func() {
@@ -305,12 +305,12 @@ func (c *collecting) take() error {
 			if err != nil {
 				c.cancel(err)
 			}
-			c.silence.look(c.Kit, now, &info)
+			c.silence.sayWhenDue(c.Kit, now, &info)
 			if err := c.saveRows(); err != nil {
 				c.cancel(err)
 			}
 		case <-c.ctx.Done():
-			c.finish()
+			c.finishInputs()
 			stopped := c.stopPath()
 			wait.Wait()
 			if stopped != nil {

@@ -23,7 +23,7 @@ type fastFlags struct {
 	mode   kit.Choice
 }
 
-func (f *fastFlags) add(cmd *cobra.Command) {
+func (f *fastFlags) register(cmd *cobra.Command) {
 	f.mode = kit.NewChoice(string(xdp.Auto), "XDP mode", xdp.Modes()...)
 	cmd.Flags().StringVar(&f.device, "xdp", "", "take reports that say nothing new at XDP of this interface, before the stack sees them")
 	f.mode.Add(cmd, "xdp-mode", "how its program is attached (auto: generic on a veth, whose peer native mode would change)")

@@ -34,8 +34,8 @@ func (f *options) checkInputs(cmd *cobra.Command) error {
 	return nil
 }
 
-// open opens a file, an interface, or a socket for each port.
-func (c *collecting) open(f *options) (closeInput func(), err error) {
+// openInputs opens a file, an interface, or a socket for each port.
+func (c *collecting) openInputs(f *options) (closeInput func(), err error) {
 	if f.file != "" {
 		c.capture, closeInput, err = c.OpenCapture(f.file)
 		return closeInput, err
@@ -78,8 +78,8 @@ func (c *collecting) open(f *options) (closeInput func(), err error) {
 // endTime is how long what waits in sockets may take at the end.
 const endTime = 3 * time.Second
 
-// finish closes the sockets. What waits in them is still taken, unless an error has ended us.
-func (c *collecting) finish() {
+// finishInputs closes the sockets. What waits in them is still taken, unless an error has ended us.
+func (c *collecting) finishInputs() {
 	most := endTime
 	if err := context.Cause(c.ctx); !errors.Is(err, context.Canceled) {
 		most = 0

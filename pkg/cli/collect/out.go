@@ -50,9 +50,9 @@ type outs struct {
 	files   []io.Closer
 }
 
-// open opens the outputs that the flags ask for, before anything is collected. shows says that
+// openOutputs opens the outputs that the flags ask for, before anything is collected. shows says that
 // standard output is taken.
-func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool, version string) (_ *outs, err error) {
+func (f *outFlags) openOutputs(k *kit.Kit, n metrics.Namer, shows bool, version string) (_ *outs, err error) {
 	if f.snapshot < 0 || f.snapshot > 0 && f.snapshot < 100*time.Millisecond {
 		return nil, fault.Usage.Errorf("--snapshot %v: use 0, or at least 100ms", f.snapshot)
 	}
@@ -88,7 +88,7 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool, version string)
 		o.Add(sink.NewLines(file, n, log))
 	}
 	if f.http != "" {
-		reports, err := f.listen(k, n, version, log)
+		reports, err := f.openServer(k, n, version, log)
 		if err != nil {
 			return nil, fmt.Errorf("--http: %w", err)
 		}
@@ -99,9 +99,9 @@ func (f *outFlags) open(k *kit.Kit, n metrics.Namer, shows bool, version string)
 	return o, nil
 }
 
-// listen opens the server of "radar serve" with what this collector finds. Where other machines can reach it, there
+// openServer opens the server of "radar serve" with what this collector finds. Where other machines can reach it, there
 // is no TLS, and no token: it has nothing then but what the collector finds.
-func (f *outFlags) listen(k *kit.Kit, n metrics.Namer, version string, log *slog.Logger) (*api.Reports, error) {
+func (f *outFlags) openServer(k *kit.Kit, n metrics.Namer, version string, log *slog.Logger) (*api.Reports, error) {
 	if !api.IsLoopback(f.http) {
 		reports, err := api.ListenReports(f.http, f.hosts, k.Domain, n, kit.Face, log)
 		if err == nil {
@@ -163,8 +163,8 @@ func both(first, then func(*metrics.Event)) func(*metrics.Event) {
 	}
 }
 
-// end waits until outputs have what was found, and says what they have not.
-func (o *outs) end(k *kit.Kit) error {
+// endOutputs waits until outputs have what was found, and says what they have not.
+func (o *outs) endOutputs(k *kit.Kit) error {
 	o.Close()
 	o.Each(func(name string, n *sink.Tally) {
 		if events, values := n.DroppedEvents.Load(), n.DroppedValues.Load(); events+values > 0 {

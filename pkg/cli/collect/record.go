@@ -47,13 +47,13 @@ func (f *options) beginRecording(k *kit.Kit, t *collect.Translator, stories *joi
 		if before != nil {
 			before(p)
 		}
-		r.keep(p)
+		r.keepPacket(p)
 	}
 	return r, nil
 }
 
-// keep keeps a packet.
-func (r *keeping) keep(p *collect.Reported) {
+// keepPacket keeps a packet.
+func (r *keeping) keepPacket(p *collect.Reported) {
 	if r.failed != nil {
 		return
 	}
@@ -65,8 +65,8 @@ func (r *keeping) keep(p *collect.Reported) {
 	r.failed = r.writer.Add(&kept, of)
 }
 
-// end finishes the recording, and says what became of the packets.
-func (r *keeping) end(k *kit.Kit) error {
+// endRecording finishes the recording, and says what became of the packets.
+func (r *keeping) endRecording(k *kit.Kit) error {
 	if r == nil {
 		return nil
 	}

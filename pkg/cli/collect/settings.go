@@ -31,8 +31,8 @@ type settings struct {
 	metrics    metrics.Config
 }
 
-// read reads the flags, and refuses what cannot be meant.
-func (f *options) read(cmd *cobra.Command) (s settings, err error) {
+// readSettings reads the flags, and refuses what cannot be meant.
+func (f *options) readSettings(cmd *cobra.Command) (s settings, err error) {
 	if s.info, err = f.info(); err != nil {
 		return s, fault.Usage.Errorf("%w", err)
 	}

@@ -25,8 +25,8 @@ type shown struct {
 	left    uint64 // out, since nobody read fast enough
 }
 
-// begin begins to print what show hands over.
-func (c *collecting) begin(ctx context.Context) {
+// beginPrinting begins to print what show hands over.
+func (c *collecting) beginPrinting(ctx context.Context) {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.lines, c.printed = make(chan any, shownAtOnce), make(chan error, 1)
 	packets, events := kit.NewPacketPrinter(c.Out, c.Output, c.Location), newEventPrinter(c.Kit)
@@ -85,8 +85,8 @@ func (c *collecting) show(line any) {
 	}
 }
 
-// end waits until all is printed.
-func (c *collecting) end() error {
+// endPrinting waits until all is printed.
+func (c *collecting) endPrinting() error {
 	close(c.lines)
 	err := <-c.printed
 	if c.left > 0 {

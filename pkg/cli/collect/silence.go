@@ -21,9 +21,9 @@ type silence struct {
 	then  collect.Dropped
 }
 
-// begin notes what the kernel has dropped before. What comes by an interface or from a file is
+// noteDrops notes what the kernel has dropped before. What comes by an interface or from a file is
 // dropped by nobody.
-func (s *silence) begin(c *collecting) {
+func (s *silence) noteDrops(c *collecting) {
 	for _, in := range c.inputs {
 		if _, ok := in.(*collect.Socket); !ok {
 			return
@@ -40,8 +40,8 @@ func (s *silence) begin(c *collecting) {
 	s.due = time.Now().Add(s.after)
 }
 
-// look says what there is to be said, when it is time.
-func (s *silence) look(k *kit.Kit, now time.Time, i *collect.Info) {
+// sayWhenDue says what there is to be said, when it is time.
+func (s *silence) sayWhenDue(k *kit.Kit, now time.Time, i *collect.Info) {
 	if s.due.IsZero() || now.Before(s.due) {
 		return
 	}
@@ -49,14 +49,14 @@ func (s *silence) look(k *kit.Kit, now time.Time, i *collect.Info) {
 	if i.Counts.Reports > 0 {
 		return
 	}
-	if s.say(k, i) {
+	if s.sayWhy(k, i) {
 		return
 	}
 	s.due = now.Add(s.after) // it is only quiet, until now
 }
 
-// say says why no report has come, if there is something to be said.
-func (s *silence) say(k *kit.Kit, i *collect.Info) bool {
+// sayWhy says why no report has come, if there is something to be said.
+func (s *silence) sayWhy(k *kit.Kit, i *collect.Info) bool {
 	var lines []string
 	if n := i.Counts.Rejected; n > 0 {
 		lines = append(lines, fmt.Sprintf("%s came that hold no report: capture them, radar int decode -r FILE shows what they are", words.Plural(int(n), "datagram")))

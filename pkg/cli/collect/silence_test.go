@@ -38,10 +38,10 @@ func TestSilence(t *testing.T) {
 		look := func() string {
 			said.Reset()
 			now = now.Add(time.Hour)
-			c.silence.look(c.Kit, now, info)
+			c.silence.sayWhenDue(c.Kit, now, info)
 			return said.String()
 		}
-		c.silence.begin(c)
+		c.silence.noteDrops(c)
 		if got := look(); got != "" {
 			t.Errorf("quiet: %s", got)
 		}
@@ -66,7 +66,7 @@ func TestSilence(t *testing.T) {
 		if got := look(); got != "" {
 			t.Errorf("again: %s", got)
 		}
-		c.silence.begin(c)
+		c.silence.noteDrops(c)
 		if got := look(); got != "" {
 			t.Errorf("quiet since then: %s", got)
 		}

@@ -23,7 +23,7 @@ type metricFlags struct {
 	age        time.Duration
 }
 
-func (f *metricFlags) add(cmd *cobra.Command) {
+func (f *metricFlags) register(cmd *cobra.Command) {
 	d := metrics.DefaultConfig()
 	f.flows, f.series = kit.Count(d.Flows), kit.Count(d.Series)
 	flags := cmd.Flags()
