@@ -98,6 +98,8 @@ type Aggregates struct {
 	// Scratch of settle.
 	spareWaiting, list []arrival
 	spareBusy          []*flow
+
+	mostWaiting, mostBusy ofLate
 }
 
 // nodeSums is what passed a node: visits, and the times inside.

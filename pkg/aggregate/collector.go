@@ -23,6 +23,7 @@ type Collector struct {
 	follower *backpack.Follower
 	agg      *Aggregates
 	saved    uint64 // the follower's progress in the snapshot
+	state    []byte // the follower's, as last saved: its memory is used again
 }
 
 // Open continues from the snapshot at path. Without one it begins with the oldest
@@ -71,7 +72,8 @@ func (c *Collector) Save() error {
 	if progress == c.saved {
 		return nil
 	}
-	if err := replace(c.path, c.agg.encode(c.epoch, c.follower.AppendState(nil))); err != nil {
+	c.state = c.follower.AppendState(c.state[:0])
+	if err := replace(c.path, c.agg.encode(c.epoch, c.state)); err != nil {
 		return fmt.Errorf("save aggregates: %w", err)
 	}
 	c.saved = progress

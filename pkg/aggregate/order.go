@@ -70,8 +70,10 @@ func (a *Aggregates) middleArrival() uint64 {
 // asked with the longest time that a packet of the flow took.
 func (a *Aggregates) settle(limit func(latencyNs int64) uint64) {
 	waiting, busy := a.waiting, a.busy
-	a.waiting, a.busy = reuse(a.spareWaiting, len(waiting)), reuse(a.spareBusy, len(busy))
-	a.list = reuse(a.list, len(waiting))
+	a.mostWaiting.note(len(waiting))
+	a.mostBusy.note(len(busy))
+	a.waiting, a.busy = reuse(a.spareWaiting, a.mostWaiting), reuse(a.spareBusy, a.mostBusy)
+	a.list = reuse(a.list, a.mostWaiting)
 	for _, f := range busy {
 		list := a.list[:0]
 		sorted := true
@@ -98,13 +100,18 @@ func (a *Aggregates) settle(limit func(latencyNs int64) uint64) {
 	a.spareWaiting, a.spareBusy = waiting, busy
 }
 
-// reuse empties a slice for about n elements. One with room for far more is given back:
+// ofLate is how many there were at most of late: a maximum that is forgotten by an eighth each time.
+type ofLate int
+
+func (m *ofLate) note(n int) { *m = max(ofLate(n), *m-*m/8) }
+
+// reuse empties a slice of which most elements were used of late. One with room for far more is given back:
 // when the agent was not run for a second, as many arrivals as may wait do so, and at other
-// times a tenth of them.
-func reuse[T any](s []T, n int) []T {
+// times a tenth of them. A single time with few says nothing: traffic comes in bursts.
+func reuse[T any](s []T, most ofLate) []T {
 	const least = 1024 // elements that are not worth it
-	if cap(s) > max(4*n, least) {
-		return make([]T, 0, n)
+	if cap(s) > max(4*int(most), least) {
+		return make([]T, 0, most)
 	}
 	return s[:0]
 }

@@ -111,7 +111,7 @@ func TestTooLateForOrder(t *testing.T) {
 	}
 }
 
-// Memory that a stall made necessary is given back; under a steady load none is made anew.
+// Memory that a stall made necessary is given back; under a load none is made anew, also where it comes in bursts.
 func TestGivesBackRoom(t *testing.T) {
 	a := aggregate.New(0)
 	packet := sent(0, 10)
@@ -134,7 +134,8 @@ func TestGivesBackRoom(t *testing.T) {
 	if arrivals < aggregate.MaxWaiting || snapshot < 2*aggregate.ChunkBytes {
 		t.Fatalf("room for %d arrivals, %d bytes of snapshot when all that may wait do", arrivals, snapshot)
 	}
-	for range 3 {
+	const until = 60 // polls at which the agent has forgotten a stall: 6 s
+	for range until {
 		poll(usual, 1)
 		a.EncodeChunks()
 	}
@@ -144,9 +145,12 @@ func TestGivesBackRoom(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { poll(usual, 1) }); n != 0 {
 		t.Errorf("%.0f allocations for %d arrivals", n, usual)
 	}
+	if n := testing.AllocsPerRun(100, func() { poll(3*usual/2, 1); poll(usual/20, 1); poll(usual/20, 1) }); n != 0 {
+		t.Errorf("%.0f allocations for a burst of %d arrivals and two polls with few", n, 3*usual/2)
+	}
 
 	poll(10_000, 10_000)
-	for range 3 {
+	for range until {
 		poll(usual, 1)
 	}
 	if _, flows, _ := a.Room(); flows > 10_000/4 {

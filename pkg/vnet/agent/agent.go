@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -117,21 +116,11 @@ func (a *Agent) warnIf(what string, err error) {
 	}
 }
 
-// gcPercent is how much garbage there may be, of what lives. That is flows, seconds and snapshots,
-// for long; at Go's default of 100 as much again would be memory for nothing. With little allowed,
-// collections come when it is reached, also when flows meet no new latencies: with 40 they came
-// every two minutes, as Go does without need, and how high the heap was by then, and the process's
-// memory from then on, depended on how much garbage those minutes made. A collection of a full
-// table takes 30 to 85 ms of CPU. GOGC overrides it.
-const gcPercent = 10
-
 // Run works until ctx ends, another process takes over, or the domain is gone.
 // ready, if not nil, is called once everything runs. When Run returns, the
 // snapshot is written (unless the domain is gone).
 func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	garbage := resident.NewGarbage()
 	marks, err := newMarks(a.name, a.log, a.life.Troubles) // before the lease is renewed
 	if err != nil {
 		return "", err
@@ -169,7 +158,7 @@ func (a *Agent) Run(ctx context.Context, ready func()) (End, error) {
 	group.Go(func() error { return newContainers(a.name, a.log).run(inner, wakes) })
 	group.Go(func() error { return newNetworks(a.name, a.log).run(inner, wakes) })
 	group.Go(func() error { return a.switches.run(inner) })
-	group.Go(func() error { return a.follow(inner, wakes) })
+	group.Go(func() error { return a.follow(inner, wakes, garbage) })
 	group.Go(func() error { return wakes.Run(inner) })
 	if ready != nil {
 		ready()
@@ -202,7 +191,7 @@ const (
 )
 
 // follow turns the ring into aggregates until ctx ends.
-func (a *Agent) follow(ctx context.Context, p *resident.Pulse) error {
+func (a *Agent) follow(ctx context.Context, p *resident.Pulse, garbage *resident.Garbage) error {
 	var (
 		pace          = pacer{slots: uint64(a.reader.Domain.Options.Slots)}
 		once          = resident.Logger{Log: a.log, Troubles: a.life.Troubles}
@@ -216,9 +205,15 @@ func (a *Agent) follow(ctx context.Context, p *resident.Pulse) error {
 			once.Warn("write snapshot", a.save())
 			return nil
 		case <-soon:
-		case <-quick:
 		case <-second:
 			save = true
+			if soon != nil {
+				continue // the look that is due soon writes it: one at once would find few packets
+			}
+		case <-quick:
+			if soon != nil {
+				continue
+			}
 		}
 		once.Warn("follow the ring", a.reader.Collector.Poll())
 		cursor := a.reader.Maps.Cursor()
@@ -238,6 +233,7 @@ func (a *Agent) follow(ctx context.Context, p *resident.Pulse) error {
 		once.Warn("read the domain's description", err)
 		once.Warn("write snapshot", a.reader.Collector.Save())
 		a.switches.put(a.reader.Decoder.TakeForwarders())
+		garbage.Adjust()
 	}
 }
 

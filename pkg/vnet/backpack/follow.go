@@ -58,6 +58,7 @@ type Follower struct {
 	next    uint64               // all positions below are done, in open, or in pending
 	open    []Range              // given to CPUs, not used by them yet
 	pending []entry              // seen, not final
+	most    int                  // of pending at a poll of late; forgotten by an eighth each time
 	orphans []entry              // the same, found while repeat goes through pending
 	parts   map[uint64]*segments // which segments of a cut train are done, by head
 	stats   FollowStats

@@ -179,7 +179,10 @@ func TestFollowerGivesBack(t *testing.T) {
 	expire(0)
 	send(rest)
 	expire(burst) // the timeout is 10 s
-	if poll(t, f); backpack.Room(f) > burst/4 {
+	for range 40 {
+		poll(t, f) // one burst more would need the memory again; a while without says that it is over
+	}
+	if backpack.Room(f) > burst/4 {
 		t.Errorf("room for %d packets when %d are under way", backpack.Room(f), rest)
 	}
 	expire(rest)

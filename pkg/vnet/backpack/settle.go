@@ -3,7 +3,6 @@
 package backpack
 
 import (
-	"slices"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -64,8 +63,9 @@ func (f *Follower) take(pos, quiet uint64) {
 // repeat looks again at packets that were not final.
 func (f *Follower) repeat() {
 	const least = 1024 // entries whose memory is not worth giving back
-	if cap(f.pending) > max(4*len(f.pending), least) {
-		f.pending = slices.Clone(f.pending) // a burst is over: give its memory back
+	f.most = max(len(f.pending), f.most-f.most/8)
+	if cap(f.pending) > max(4*f.most, least) {
+		f.pending = append(make([]entry, 0, f.most), f.pending...) // a burst is over: give its memory back
 	}
 	keep := f.pending[:0]
 	for _, e := range f.pending {

@@ -53,8 +53,13 @@ type Handle struct {
 	// memberships are what SyncGroups read last, by node.
 	memberships map[uint16]string
 	told        map[string]bool // warnings that need no repetition
-	hold        *os.File        // the directory of pins, of who attaches; nil: not held
-	portsLock   *os.File        // the directory of the domain's state, see lockPorts; nil: not needed yet
+	// sweep is what SweepKeys reads into, each second the same: anew it would be most of an idle agent's garbage.
+	sweep struct {
+		keys      []bpfobj.TcRdrKey
+		positions []uint64
+	}
+	hold      *os.File // the directory of pins, of who attaches; nil: not held
+	portsLock *os.File // the directory of the domain's state, see lockPorts; nil: not needed yet
 }
 
 // Near returns the namespaces that are not attached in which other ends of attached

@@ -26,9 +26,11 @@ const keyBatch = 4096
 // bridge. Call it about once a second.
 func (h *Handle) SweepKeys() (removed, left int, err error) {
 	m := h.maps[bpfobj.TcMapKeys]
-	batch := min(keyBatch, int(m.MaxEntries()))
-	keys := make([]bpfobj.TcRdrKey, batch)
-	positions := make([]uint64, batch)
+	if h.sweep.keys == nil {
+		batch := min(keyBatch, int(m.MaxEntries()))
+		h.sweep.keys, h.sweep.positions = make([]bpfobj.TcRdrKey, batch), make([]uint64, batch)
+	}
+	keys, positions := h.sweep.keys, h.sweep.positions
 	var cursor ebpf.MapBatchCursor
 	for {
 		n, err := m.BatchLookup(&cursor, keys, positions, nil)
