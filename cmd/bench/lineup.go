@@ -47,13 +47,21 @@ type namedRadar struct {
 	*radar
 }
 
-// radars are the command as it is, and one with each of the objects that the user names.
+// radars are the command as it is, the others that the user names, and one with each of the objects that the user names.
 func (u *lineup) radars(ctx context.Context, o *options) (builds []namedRadar, err error) {
 	if u.radar, err = newRadarCommand(ctx, o); err != nil {
 		return nil, err
 	}
 	u.undo = append(u.undo, u.radar.close)
 	builds = []namedRadar{{builtIn().name, u.radar}}
+	for _, other := range o.others {
+		r, err := newRadarDir(other.bin)
+		if err != nil {
+			return nil, err
+		}
+		u.undo = append(u.undo, r.close)
+		builds = append(builds, namedRadar{other.name, r})
+	}
 	for _, object := range o.objects {
 		r, err := newRadarOf(ctx, object)
 		if err != nil {

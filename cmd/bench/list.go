@@ -32,6 +32,7 @@ var benchmarks = []*benchmark{
 	{"exchange", "an echo and its reply through 1 to 10 routers, as ping -f", exchange},
 	{"throughput", "what gets through a chain with one router when the sender sends what it can", throughput},
 	{"attach", "attaching and detaching a network with many ports", attachMany},
+	{"agent", "of one CPU, what the agent takes", agents},
 	{"queries", "questions about a full ring, and following it", queries},
 	{"sql", "a recording of 100 million packets, asked in SQL", askSQL},
 }

@@ -39,6 +39,7 @@ type options struct {
 	objects []namedObject // other builds, measured beside radar
 	watches []namedObject // radar with expressions, the same
 	radar   string        // the command; "": it is built
+	others  []namedRadar  // other commands, measured beside it
 
 	only     *regexp.Regexp
 	list     bool
@@ -129,6 +130,14 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 
 // objectFlags are of what is measured beside radar.
 func objectFlags(flags *flag.FlagSet, o *options) {
+	flags.Func("beside", "measure another radar command beside the one of -radar: `NAME=FILE`; may be repeated (in agent, exchange, throughput)", func(arg string) error {
+		name, file, ok := strings.Cut(arg, "=")
+		if !ok || name == "" || file == "" {
+			return fmt.Errorf("%q is not NAME=FILE", arg)
+		}
+		o.others = append(o.others, namedRadar{name: name, radar: &radar{bin: file}})
+		return nil
+	})
 	flags.Func("object", "measure another build of bpf/backpack/tc.bpf.c beside the one built in, of the same layout: `NAME=FILE.o`; may be repeated (not in slots, curve-*, headers, attach, queries)", func(arg string) error {
 		name, file, ok := strings.Cut(arg, "=")
 		if !ok || name == "" || file == "" {
