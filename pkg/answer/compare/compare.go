@@ -49,6 +49,7 @@ type Summary struct {
 	Packets    uint64 `json:"packets"`
 	Flows      int    `json:"flows"`
 	DurationNs int64  `json:"duration_ns"`
+	Runs       int    `json:"runs,omitempty"` // of a group; 0: it is one run
 }
 
 // Report is what differs between two runs.
@@ -106,7 +107,7 @@ func Compare(a, b *Run, o Options) *Report {
 }
 
 func (r *Run) summary() Summary {
-	return Summary{r.Name, r.packets, len(r.flows), r.last - r.first}
+	return Summary{Name: r.Name, Packets: r.packets, Flows: len(r.flows), DurationNs: r.last - r.first}
 }
 
 // both are the keys of either map, in an order that does not change.

@@ -376,7 +376,7 @@ func TestPathShares(t *testing.T) {
 // Packets that are spread over paths one by one, in bursts, are no difference between equal runs.
 func TestEqualPaths(t *testing.T) {
 	alarms := 0
-	for seed := range uint64(40) {
+	for seed := range uint64(20) {
 		runs := [2]*Run{}
 		for i := range runs {
 			w := base(2*seed + uint64(i))
@@ -396,6 +396,60 @@ func TestEqualPaths(t *testing.T) {
 		}
 	}
 	if alarms > 3 {
-		t.Errorf("the path is another one in %d of 40 equal runs", alarms)
+		t.Errorf("the path is another one in %d of 20 equal runs", alarms)
+	}
+}
+
+// repeated are runs whose delay differs from run to run.
+func repeated(seed uint64, n int, change func(*traffic)) (list []*Repetition) {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	for i := range n {
+		w := base(seed*100 + uint64(i))
+		w.n, w.delay = 1000, w.delay+400e3*rng.NormFloat64()
+		change(&w)
+		list = append(list, w.run(fmt.Sprint(i)).Repetition())
+	}
+	return list
+}
+
+// Groups differ where they do so by more than runs of one do: two of their runs alone would.
+func TestGroups(t *testing.T) {
+	none := func(*traffic) {}
+	o := DefaultOptions
+	o.LeastPart = 0
+	alarms, alone := 0, 0
+	for seed := range uint64(20) {
+		a, b := repeated(2*seed, 3, none), repeated(2*seed+1, 3, none)
+		if r := CompareGroups(a, b, o); r.Different || r.Comparisons < 8 {
+			alarms++
+		}
+		x, y := base(seed), base(seed+1000)
+		y.delay += 400e3
+		if Compare(x.run("x"), y.run("y"), o).Different {
+			alone++
+		}
+	}
+	if alarms > 1 || alone < 15 {
+		t.Errorf("%d of 20 equal groups differ, %d of 20 pairs whose delay is another one by as much as it is between runs", alarms, alone)
+	}
+	for _, c := range []struct {
+		name   string
+		runs   int
+		change func(*traffic)
+		want   string
+	}{
+		{"delay", 4, func(w *traffic) { w.delay += 10e6 }, "latency link h1/e0 > r2/e0"},
+		{"loss", 5, func(w *traffic) { w.loss = 0.05 }, "loss at h1/e0 (queue, QDISC_DROP)"},
+		{"path", 3, func(w *traffic) {
+			w.aside = func(i int) string { return map[bool]string{true: "r4"}[i%4 == 0] }
+		}, "path udp a > b:53"},
+	} {
+		r := CompareGroups(repeated(1, c.runs, none), repeated(2, c.runs, c.change), DefaultOptions)
+		if !slices.Contains(kinds(r), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, kinds(r), c.want)
+		}
+		if r.Before.Runs != c.runs || r.Before.Packets != uint64(1000*c.runs) {
+			t.Errorf("%s: %+v", c.name, r.Before)
+		}
 	}
 }

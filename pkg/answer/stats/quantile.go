@@ -163,17 +163,48 @@ func dispersion(list []batch, share float64) float64 {
 // MeanTest is the two-sided p-value that the means of two series differ by no more than least: Welch's test of the means
 // of their parts, whose variance is as much greater as neighbours are alike.
 func MeanTest(a, b []float64, least float64) float64 {
-	beyond := math.Abs(Mean(b)-Mean(a)) - least
-	if beyond <= 0 {
-		return 1
-	}
 	varA, freeA := varianceOfMean(a)
 	varB, freeB := varianceOfMean(b)
-	if varA+varB == 0 {
+	d := differenceOf(Mean(b)-Mean(a), varA, varB, freeA, freeB)
+	return d.P(least)
+}
+
+// Difference of two means, and how far it is known.
+type Difference struct{ value, variance, freedom float64 }
+
+// differenceOf has the degrees of freedom of Welch and Satterthwaite.
+func differenceOf(value, varA, varB, freeA, freeB float64) Difference {
+	d := Difference{value, varA + varB, freeA + freeB}
+	if d.variance > 0 {
+		d.freedom = d.variance * d.variance / (varA*varA/freeA + varB*varB/freeB)
+	}
+	return d
+}
+
+// Welch is the difference of the means of independent values, of each two at least. Its variance is not less than least.
+func Welch(a, b []float64, least float64) Difference {
+	of := func(list []float64) float64 { d := Deviation(list); return d * d / float64(len(list)) }
+	d := differenceOf(Mean(b)-Mean(a), of(a), of(b), float64(len(a)-1), float64(len(b)-1))
+	d.variance = max(d.variance, least)
+	return d
+}
+
+// P is the two-sided p-value that the difference is no more than least.
+func (d *Difference) P(least float64) float64 {
+	beyond := math.Abs(d.value) - least
+	switch {
+	case beyond <= 0:
+		return 1
+	case d.variance == 0:
 		return 0
 	}
-	freedom := (varA + varB) * (varA + varB) / (varA*varA/freeA + varB*varB/freeB)
-	return 2 * distuv.StudentsT{Sigma: 1, Nu: freedom}.Survival(beyond/math.Sqrt(varA+varB))
+	return 2 * distuv.StudentsT{Sigma: 1, Nu: d.freedom}.Survival(beyond/math.Sqrt(d.variance))
+}
+
+// Bounds are the confidence interval.
+func (d *Difference) Bounds(confidence float64) Interval {
+	half := distuv.StudentsT{Sigma: 1, Nu: d.freedom}.Quantile((1+confidence)/2) * math.Sqrt(d.variance)
+	return Interval{d.value - half, d.value + half}
 }
 
 // varianceOfMean is that of a series' mean, and the degrees of freedom of it.

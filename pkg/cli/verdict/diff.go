@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,9 @@ import (
 	"github.com/vnetradar/radar/pkg/words"
 )
 
-const diffLong = `Say what differs between two runs of a network, the most important first: paths,
-latencies of nodes, links, queues and flows, losses, flows that came or went, rates.
+const diffLong = `Say what differs between two runs of a network, or two groups of runs, the most important
+first: paths, latencies of nodes, links, queues and flows, losses, flows that came or
+went, rates.
 
 A RUN is a recording (a directory, or a .parquet file of one), a file of records as
 "radar packets --last 0 -o json" prints them (- is standard input), or the name of a
@@ -40,7 +42,11 @@ together find a difference between equal runs with the chance of --alpha (Holm).
 
 What two runs cannot tell is how much runs differ from each other. So a difference
 counts only beyond --least-time, --least-loss and --least-part: choose what matters to
-you. docs/verdicts.md describes the tests.`
+you. Two groups can: repeat each run, and write -- between them, as in
+"radar diff a1 a2 a3 -- b1 b2 b3". Then a value of each run counts, not its packets, and
+what differs between the groups must do so by more than runs of one do (Welch's t test).
+Groups have 2 runs at least; 3 to 5 each tell much more. docs/verdicts.md describes the
+tests.`
 
 // diffOptions are the flags of "radar diff".
 type diffOptions struct {
@@ -54,19 +60,21 @@ type diffOptions struct {
 func NewDiffCmd(k *kit.Kit) *cobra.Command {
 	f := &diffOptions{Options: compare.DefaultOptions}
 	cmd := &cobra.Command{
-		Use:   "diff RUN1 RUN2",
-		Short: "Say what differs between two runs",
+		Use:   "diff RUN1 RUN2 | diff RUN... -- RUN...",
+		Short: "Say what differs between two runs, or groups of runs",
 		Long:  diffLong,
 		Example: `  radar packets --last 0 -o json > before.json    # later: the same again
   radar diff before.json after.json
   radar diff before.json default --least-time 1ms
-  radar diff --exit-code monday tuesday || echo something changed`,
+  radar diff --exit-code monday tuesday || echo something changed
+  radar diff old-1 old-2 old-3 -- new-1 new-2 new-3`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return fault.Usage.Errorf("%s: use RUN1 and RUN2", words.Plural(len(args), "argument"))
+			before, after, err := groupsOf(args, cmd.ArgsLenAtDash())
+			if err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("read") {
-				return fault.Usage.Errorf("--read: name recordings as RUN1 and RUN2")
+				return fault.Usage.Errorf("--read: name recordings as RUN")
 			}
 			if err := f.check(); err != nil {
 				return err
@@ -75,7 +83,7 @@ func NewDiffCmd(k *kit.Kit) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return diff(k, cmd.Context(), f, s, args)
+			return diff(k, cmd.Context(), f, s, before, after)
 		},
 	}
 	f.Add(k, cmd, "only the newest N packets of each run; 0: all")
@@ -106,25 +114,71 @@ func (f *diffOptions) check() error {
 	return nil
 }
 
-func diff(k *kit.Kit, ctx context.Context, f *diffOptions, s *answer.Selection, names []string) error {
-	if names[0] == "-" && names[1] == "-" {
-		return fault.Usage.Errorf("standard input is one run only")
+// groupsOf are the runs before and after "--", which two runs need not have between them.
+func groupsOf(args []string, dash int) (before, after []string, err error) {
+	switch {
+	case dash > 0 && dash < len(args):
+		before, after = args[:dash], args[dash:]
+		if min(len(before), len(after)) < compare.LeastRuns && len(args) != 2 {
+			return nil, nil, fault.Usage.Errorf("a group of one run: write %d at least before and after --", compare.LeastRuns)
+		}
+	case len(args) == 2:
+		before, after = args[:1], args[1:]
+	case len(args) > 2:
+		return nil, nil, fault.Usage.Errorf("%s: use RUN1 and RUN2, or write -- between two groups of runs", words.Plural(len(args), "argument"))
+	default:
+		return nil, nil, fault.Usage.Errorf("%s: use RUN1 and RUN2", words.Plural(len(args), "argument"))
 	}
-	var runs [2]*compare.Run
-	for i, name := range names {
+	sorted := slices.Sorted(slices.Values(args))
+	for i := 1; i < len(sorted); i++ {
+		switch same := sorted[i] == sorted[i-1]; {
+		case same && sorted[i] == "-":
+			return nil, nil, fault.Usage.Errorf("standard input is one run only")
+		case same && len(args) > 2:
+			return nil, nil, fault.Usage.Errorf("run %s is there twice: groups are of runs that were made anew", sorted[i])
+		}
+	}
+	return before, after, nil
+}
+
+func diff(k *kit.Kit, ctx context.Context, f *diffOptions, s *answer.Selection, before, after []string) error {
+	read := func(name string) (*compare.Run, error) {
 		run := compare.NewRun(name)
 		if err := readRun(k, ctx, s, run); err != nil {
-			return fmt.Errorf("run %s: %w", name, err)
+			return nil, fmt.Errorf("run %s: %w", name, err)
 		}
 		if run.Packets() == 0 {
-			return fmt.Errorf("run %s: there is no packet that has ended", name)
+			return nil, fmt.Errorf("run %s: there is no packet that has ended", name)
 		}
 		if run.Over > 0 {
 			k.Notef("run %s: %d packets are of flows for which there was no room: no flow of them is compared", name, run.Over)
 		}
-		runs[i] = run
+		return run, nil
 	}
-	report := compare.Compare(runs[0], runs[1], f.Options)
+	var report *compare.Report
+	if len(before)+len(after) == 2 {
+		a, err := read(before[0])
+		if err != nil {
+			return err
+		}
+		b, err := read(after[0])
+		if err != nil {
+			return err
+		}
+		report = compare.Compare(a, b, f.Options)
+	} else {
+		var groups [2][]*compare.Repetition
+		for i, names := range [][]string{before, after} {
+			for _, name := range names {
+				run, err := read(name)
+				if err != nil {
+					return err
+				}
+				groups[i] = append(groups[i], run.Repetition())
+			}
+		}
+		report = compare.CompareGroups(groups[0], groups[1], f.Options)
+	}
 	if err := printDiff(k, report); err != nil {
 		return err
 	}
@@ -218,7 +272,11 @@ func printDiff(k *kit.Kit, r *compare.Report) error {
 		word string
 		run  compare.Summary
 	}{{"before", r.Before}, {"after ", r.After}} {
-		fmt.Fprintf(k.Out, "%s  %s: %s, %s, %s\n", one.word, one.run.Name, words.Plural(int(one.run.Packets), "packet"),
+		name := one.run.Name
+		if one.run.Runs > 0 {
+			name = fmt.Sprintf("%s (%s)", words.Plural(one.run.Runs, "run"), name)
+		}
+		fmt.Fprintf(k.Out, "%s  %s: %s, %s, %s\n", one.word, name, words.Plural(int(one.run.Packets), "packet"),
 			words.Plural(one.run.Flows, "flow"), words.Duration(float64(one.run.DurationNs)))
 	}
 	tested := fmt.Sprintf("%s, chance of a false alarm %g", words.Plural(r.Comparisons, "comparison"), r.Alpha)
@@ -244,7 +302,10 @@ func printDiff(k *kit.Kit, r *compare.Report) error {
 
 // boundsText are the bounds of a difference.
 func boundsText(c *compare.Change) string {
-	if c.Kind == "rate" {
+	switch c.Kind {
+	case "loss", "path":
+		return fmt.Sprintf("%+.3g to %+.3g %%", *c.Low*100, *c.High*100)
+	case "rate":
 		return fmt.Sprintf("%+.3g to %+.3g bit/s", *c.Low, *c.High)
 	}
 	return fmt.Sprintf("%+.3g to %+.3g ms", *c.Low/1e6, *c.High/1e6)

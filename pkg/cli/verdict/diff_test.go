@@ -142,6 +142,12 @@ func TestDiff(t *testing.T) {
 	list, more := slowed(w, runs[0])
 	writeRun(w, slower, list)
 	testSlower(w, before, slower, float64(more))
+	again2 := filepath.Join(dir, "again2.json")
+	late, _ := slowed(w, runs[1])
+	writeRun(w, again2, late)
+	if out := w.Radar(kit.ExitOK, "diff", before, again, "--", slower, again2, "--alpha", "0.9"); !strings.Contains(out, "before  2 runs (") || !strings.Contains(out, "node f: p50 from ") {
+		w.Errorf("diff of two groups says\n%s", out)
+	}
 }
 
 func testSlower(w *clitest.World, before, slower string, more float64) {
@@ -209,6 +215,9 @@ func testWrongRuns(w *clitest.World, good string) {
 		{kit.ExitUsage, []string{good, good, "--dst", "10.0.0.2"}, "flags that select are for domains and recordings"},
 		{kit.ExitUsage, []string{good}, "1 argument: use RUN1 and RUN2"},
 		{kit.ExitUsage, []string{"-", "-"}, "standard input is one run only"},
+		{kit.ExitUsage, []string{good, "b", "c"}, "3 arguments: use RUN1 and RUN2, or write -- between two groups of runs"},
+		{kit.ExitUsage, []string{good, "b", "--", "c"}, "a group of one run: write 2 at least before and after --"},
+		{kit.ExitUsage, []string{good, "b", "--", good, "c"}, "is there twice: groups are of runs that were made anew"},
 		{kit.ExitUsage, []string{good, good, "--alpha", "2"}, "--alpha 2: use a probability"},
 	} {
 		if out := w.Radar(c.code, append([]string{"diff"}, c.args...)...); !strings.Contains(out, c.want) {
