@@ -34,10 +34,35 @@ func QuantileTest(a, b []float64, q, least float64) float64 {
 	}
 	limit := Quantile(Sorted(low), q)
 	x, y := beyond(low, limit), beyond(lowered, limit)
-	if y.share() > 0.5 { // what lies beyond a limit almost always varies little there, whatever the series does
-		y.vary(beyond(lowered, Quantile(Sorted(lowered), 0.5)).variation)
+	if y.share() <= 0.5 {
+		return x.compare(&y)
 	}
-	return x.compare(&y)
+	// What lies beyond a limit almost always varies little there, whatever the series does. And ranks do not see how far
+	// apart both are, which tells much of series that vary slowly.
+	y.vary(beyond(lowered, Quantile(Sorted(lowered), 0.5)).variation)
+	return min(1, 2*min(x.compare(&y), apart(low, lowered, q)))
+}
+
+// apart is the p-value that the median of a series is no higher than a quantile of another one, by those of their parts.
+func apart(low, high []float64, q float64) float64 {
+	x, y := quantiles(low, q), quantiles(high, 0.5)
+	if Mean(y) <= Mean(x) {
+		return 1
+	}
+	return MeanTest(x, y, 0)
+}
+
+// leastPart is how many values of a part have a quantile.
+const leastPart = 5
+
+// quantiles are those of the parts of a series.
+func quantiles(values []float64, q float64) []float64 {
+	n := max(min(leastBatches, len(values)), min(mostParts, len(values)/leastPart))
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = Quantile(Sorted(values[i*len(values)/n:(i+1)*len(values)/n]), q)
+	}
+	return list
 }
 
 // beyond counts values beyond a limit in parts of a series.
