@@ -38,10 +38,18 @@ type (
 	}
 )
 
+// IsLost reports whether a packet was lost, also behind where its TTL was used up.
+func (r *Record) IsLost() bool { return r.State == Lost || r.State == Expired && r.Loss != nil }
+
 // JSON returns what encoding/json shall encode for r: r itself, or r without the
 // fields that Absent names, since elsewhere 0 is a value. It is no MarshalJSON: that
 // would encode every record twice.
 func (r *Record) JSON() any {
+	if r.LatencyNs != nil && r.IsLost() { // a time to where it was lost is no latency
+		arrived := *r
+		arrived.LatencyNs = nil
+		r = &arrived
+	}
 	switch {
 	case r.Src == "" && r.GUID == "":
 		return struct {

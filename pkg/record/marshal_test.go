@@ -4,6 +4,7 @@ package record_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/record"
@@ -45,6 +46,21 @@ func TestJSON(t *testing.T) {
 		tc.change()
 		if got, err := json.Marshal(r.JSON()); err != nil || string(got) != tc.want {
 			t.Errorf("%s: %v\n got %s\nwant %s", tc.name, err, got, tc.want)
+		}
+	}
+}
+
+// A packet that was lost has no latency, however long it was on its way.
+func TestLostHasNoLatency(t *testing.T) {
+	n := int64(5)
+	for state, want := range map[record.State]bool{record.Lost: false, record.Expired: false, record.Delivered: true, record.Left: true} {
+		r := record.Record{State: state, LatencyNs: &n}
+		if state == record.Expired {
+			r.Loss = &record.Loss{}
+		}
+		text, err := json.Marshal(r.JSON())
+		if got := strings.Contains(string(text), "latency_ns"); err != nil || got != want || r.LatencyNs == nil {
+			t.Errorf("%s: %s, %v", state, text, err)
 		}
 	}
 }

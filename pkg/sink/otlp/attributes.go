@@ -113,7 +113,9 @@ func (t *trace) packet() []*attribute {
 	if r.Src != "" {
 		list = append(list, number("radar.ttl", int64(r.TTL)), number("radar.dscp", int64(r.DSCP)), number("radar.ecn", int64(r.ECN)))
 	}
-	list = nanos(list, "radar.latency_ns", r.LatencyNs)
+	if !r.IsLost() {
+		list = nanos(list, "radar.latency_ns", r.LatencyNs)
+	}
 	list = numbers(list, "radar.flow_label", r.FlowLabel)
 	list = numbers(list, "radar.icmp.type", r.ICMPType)
 	list = numbers(list, "radar.icmp.code", r.ICMPCode)

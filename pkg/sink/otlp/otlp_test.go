@@ -51,7 +51,7 @@ func packet(id string, lost bool) *record.Record {
 		},
 	}
 	if lost {
-		r.State, r.Hops, r.Hops[1].QueueNs, r.LatencyNs = record.Lost, r.Hops[:2], nil, nil
+		r.State, r.Hops, r.Hops[1].QueueNs, r.LatencyNs = record.Lost, r.Hops[:2], nil, ptr(int64(1)) // that is no latency
 		r.Loss = &record.Loss{Node: "r1", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", AtNs: ptr(int64(3500))}
 	}
 	return r

@@ -61,6 +61,9 @@ func (c *commenter) of(r *record.Record, s *sight) ([]byte, error) {
 		State: r.State, Segs: r.Segs, LatencyNs: r.LatencyNs, LinkNs: s.link, NodeNs: s.inside, QueueNs: s.queue,
 		Loss: s.loss, Inner: r.Inner, Truncated: r.Truncated, Assumed: s.assumed,
 	}
+	if r.IsLost() {
+		v.LatencyNs = nil
+	}
 	switch {
 	case v.Loss != nil:
 	case r.Loss != nil:

@@ -193,9 +193,9 @@ func TestComment(t *testing.T) {
 	const lost = `"loss":{"node":"r2","port":"e1","at":"queue","reason":"QDISC_DROP","qdisc":"tbf","function":"f","at_ns":6100}`
 	got := strings.Split(tshark(t, file, "frame.comment"), "\n")
 	for i, want := range map[int]string{
-		1: `{"radar":1,"id":"5f3a9c01-1","guid":"0x1","hop":1,"node":"r1","port":"e0","direction":"in","state":"lost","segs":1,"latency_ns":9000,"link_ns":2000,` + lost + `}`,
-		2: `{"radar":1,"id":"5f3a9c01-1","guid":"0x1","hop":1,"node":"r1","port":"e1","direction":"out","state":"lost","segs":1,"latency_ns":9000,"node_ns":1000,"queue_ns":500,` + lost + `,"assumed":["dscp"]}`,
-		5: `{"radar":1,"id":"5f3a9c01-1","guid":"0x1","hop":2,"node":"r2","port":"e1","direction":"lost","state":"lost","segs":1,"latency_ns":9000,` + lost + `}`,
+		1: `{"radar":1,"id":"5f3a9c01-1","guid":"0x1","hop":1,"node":"r1","port":"e0","direction":"in","state":"lost","segs":1,"link_ns":2000,` + lost + `}`,
+		2: `{"radar":1,"id":"5f3a9c01-1","guid":"0x1","hop":1,"node":"r1","port":"e1","direction":"out","state":"lost","segs":1,"node_ns":1000,"queue_ns":500,` + lost + `,"assumed":["dscp"]}`,
+		5: `{"radar":1,"id":"5f3a9c01-1","guid":"0x1","hop":2,"node":"r2","port":"e1","direction":"lost","state":"lost","segs":1,` + lost + `}`,
 	} {
 		if len(got) != 7 || got[i] != want {
 			t.Errorf("frame %d:\n got %s\nwant %s", i, got[min(i, len(got)-1)], want)

@@ -174,7 +174,7 @@ func (l Logical) write(w *thriftWriter) {
 		w.begin(12)
 	case Timestamp:
 		w.begin(8)
-		w.bool(1, false) // DuckDB keeps ns of these alone
+		w.bool(1, true) // it is UTC
 		w.begin(2)
 		w.begin(3) // ns
 		w.end()

@@ -45,6 +45,13 @@ var ofPacket = []Field{
 // flowID is made of what makes a flow.
 const flowID = "CASE WHEN src IS NULL THEN NULL ELSE hash(src, dst, proto, sport, dport, icmp_type, icmp_id, later_fragment) END"
 
+// Files before schema 1.3 have the times of lost packets in latency_ns.
+const (
+	isLost      = "(state = 'lost' OR coalesce(missing, false))"
+	latencyNs   = "CASE WHEN NOT " + isLost + " THEN latency_ns END"
+	lostAfterNs = "CASE WHEN lost_after_ns IS NOT NULL THEN lost_after_ns WHEN " + isLost + " THEN latency_ns END"
+)
+
 // truthOf is a column that is true or absent in files.
 func truthOf(name, about string) Field {
 	return Field{name, "BOOLEAN", "", about, "coalesce(" + name + ", false)"}
@@ -76,7 +83,8 @@ var Views = []View{
 }
 
 var packetFields = []Field{
-	number("latency_ns", "BIGINT", "ns", "from the first to the last stamp"),
+	{"latency_ns", "BIGINT", "ns", "from the first to the last stamp; not of lost packets", latencyNs},
+	{"lost_after_ns", "BIGINT", "ns", "the same of lost packets: to where they were seen last", lostAfterNs},
 	number("flow_label", "UINTEGER", "", "flow label of IPv6"),
 	number("icmp_type", "UTINYINT", "", "ICMP type"),
 	number("icmp_code", "UTINYINT", "", "ICMP code"),
@@ -201,7 +209,7 @@ const ended = `sum(k)::BIGINT AS packets, sum(b)::BIGINT AS bytes,
 
 const flowRows = `(SELECT flow_id, any_value(proto) AS proto, any_value(src) AS src, any_value(dst) AS dst, any_value(sport) AS sport, any_value(dport) AS dport,
 	any_value(icmp_type) AS icmp_type, any_value(icmp_id) AS icmp_id, any_value(later_fragment) AS fragments, ` + ended + `,
-	min(t_ns) AS first_ns, max(t_ns + greatest(coalesce(latency_ns, 0), 0)) AS last_ns, count(DISTINCT path) AS paths
+	min(t_ns) AS first_ns, max(t_ns + greatest(coalesce(latency_ns, lost_after_ns, 0), 0)) AS last_ns, count(DISTINCT path) AS paths
 	FROM ` + packetCounts + ` WHERE flow_id IS NOT NULL AND state <> 'in_flight' GROUP BY flow_id)`
 
 var pathFields = []Field{

@@ -190,7 +190,12 @@ func (b *batch) add(p *Packet, of packet.Scope) {
 	b.put(colLen, int64(p.Len))
 	b.put(colSegs, int64(p.Segs))
 	b.put(colIPID, orNull(int64(p.Packet.ID), p.HasTuple && !p.IPv6 || p.Packet.ID != 0))
-	b.put(colLatency, timeOrNull(p.LatencyNs))
+	if lost := p.State == record.Lost || p.Missing; !lost || p.LatencyNs == packet.NoTime {
+		b.put(colLatency, timeOrNull(p.LatencyNs))
+	} else { // a time to where it was lost is no latency
+		b.put(colLatency, parquet.Null)
+		b.rare(colLostAfter, p.LatencyNs)
+	}
 	b.addTCP(p)
 	if echo {
 		b.rare(colICMPID, int64(p.SrcPort))

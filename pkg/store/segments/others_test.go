@@ -95,6 +95,8 @@ func when(is bool, v any) any {
 	return v
 }
 
+func isLost(p *Packet) bool { return p.State == record.Lost || p.Missing }
+
 func known(ns int64) any { return when(ns != packet.NoTime, ns) }
 
 // expected are columns of a packet, made of its fields alone.
@@ -115,7 +117,7 @@ func expected(p *Packet, of packet.Scope) map[string]any {
 		"len": p.Len, "segs": p.Segs, "ttl": when(tuple, p.TTL), "dscp": when(tuple, p.TOS>>2), "ecn": when(tuple, p.TOS&3),
 		"ttl_sent": when(p.SentTTL != p.TTL, p.SentTTL), "dscp_sent": when(p.SentTOS>>2 != p.TOS>>2, p.SentTOS>>2),
 		"ip_id": when(tuple && !p.IPv6, p.Packet.ID), "frag_off": when(fragment, offset), "flow_label": when(tuple && p.IPv6, p.Label),
-		"frag_id": when(p.FragID != 0, p.FragID), "latency_ns": known(p.LatencyNs),
+		"frag_id": when(p.FragID != 0, p.FragID), "latency_ns": when(!isLost(p), known(p.LatencyNs)), "lost_after_ns": when(isLost(p), known(p.LatencyNs)),
 		"id": when(p.Source == record.INT, p.ID), "inner_pos": when(p.Packet.Inner != 0, p.Packet.Inner),
 		"lost": when(p.Lost, true), "missing": when(p.Missing, true), "local_drop": when(p.LocalDrop, true), "truncated": when(p.Truncated, true),
 	}

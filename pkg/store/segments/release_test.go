@@ -124,11 +124,11 @@ func TestNewerFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := keySchema + "\x18\x03"
-	if bytes.Count(text, []byte(key+"1.2")) != 1 {
+	if bytes.Count(text, []byte(key+"1.3")) != 1 {
 		t.Fatal("the file does not say its version once")
 	}
 	newer := filepath.Join(filepath.Dir(path), "packets-newer.parquet")
-	if err := os.WriteFile(newer, fixSums(bytes.Replace(text, []byte(key+"1.2"), []byte(key+"2.0"), 1)), 0o600); err != nil {
+	if err := os.WriteFile(newer, fixSums(bytes.Replace(text, []byte(key+"1.3"), []byte(key+"2.0"), 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	message := newer + ": footer: its schema has version 2.0; this radar reads versions up to 1: a newer radar wrote it"

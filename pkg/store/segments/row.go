@@ -16,7 +16,9 @@ func (g *group) packet(p *Packet, row uint32, scope *scope, text *[]byte) {
 	p.Pos = uint64(g.cols[colPos].Ints[row])
 	p.State = record.State(g.text(colState, row))
 	p.Source, p.Host = g.text(colSource, row), g.text(colHost, row)
-	p.LatencyNs = g.time(colLatency, row)
+	if p.LatencyNs = g.time(colLatency, row); p.LatencyNs == packet.NoTime {
+		p.LatencyNs = g.time(colLostAfter, row)
+	}
 	g.header(p, row)
 	if seq, ok := g.int(colTCPSeq, row); ok {
 		p.HasTCP = true

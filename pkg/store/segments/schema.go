@@ -8,7 +8,7 @@ import "github.com/vnetradar/radar/pkg/store/parquet"
 // only added within one.
 const (
 	versionMajor = 1
-	versionMinor = 2
+	versionMinor = 3
 )
 
 // Where a column's values come from.
@@ -82,6 +82,7 @@ const (
 	colInnerPos
 	colLatency
 	colLast
+	colLostAfter
 	colPathID
 	colPath
 	colPlaces
@@ -219,6 +220,7 @@ var columns = [numColumns]column{
 	colInnerPos:     {opt(long("inner_pos", parquet.Uint64, parquet.Delta)), rare},
 	colLatency:      {opt(long("latency_ns", parquet.None, parquet.Split)), ofRow},
 	colLast:         {opt(long("last_ns", parquet.None, parquet.Split)), rare},
+	colLostAfter:    {opt(long("lost_after_ns", parquet.None, parquet.Split)), rare},
 	colPathID:       {long("path_id", parquet.None, parquet.Delta), ofPath},
 	colPath:         {text("path"), ofPath},
 	colPlaces:       {text("places"), ofPath},

@@ -86,7 +86,7 @@ var (
 		row(byte8, "icmp_type", "icmp_code"), row(short, "icmp_id", "icmp_seq"), row(unsigned, "tcp_seq", "tcp_ack"), row(short, "tcp_flags", "tcp_window"),
 		row(unsigned, "tcp_payload", "len", "segs"), row(byte8, "ttl", "dscp", "ecn"), row(short, "ip_id"), row(byte8, "ttl_sent", "dscp_sent", "ecn_sent"),
 		row(short, "frag_off"), row(unsigned, "frag_id"), row(truth, "later_fragment"), row(word, "inner"), row(positive, "inner_pos"),
-		row(long, "latency_ns", "path_id"), row(word, "path"), row(truth, "missing", "local_drop"),
+		row(long, "latency_ns", "lost_after_ns", "path_id"), row(word, "path"), row(truth, "missing", "local_drop"),
 		row(word, "loss_node", "loss_port", "loss_at", "loss_reason", "loss_qdisc", "loss_function"), row(long, "loss_at_ns"), row(truth, "loss_first"),
 		row(truth, "truncated", "address_moved", "tree"), []column{{name: "slots", kind: long, made: slots}, {name: "branches", kind: signed, list: "losses", made: branches}},
 	)

@@ -116,7 +116,7 @@ func (e *engine) tables() error {
 		{name: "radar_packets", columns: packetColumns}, {name: "radar_hops", list: "hops", columns: hopColumns},
 		{name: "radar_lost", lost: true, columns: packetColumns},
 		// A median is that of all packets: those that differ in their latency alone are not counted as one, nor are the same.
-		{name: "radar_packet_counts", counts: true, columns: counted(packetColumns, "latency_ns", "t")},
+		{name: "radar_packet_counts", counts: true, columns: counted(packetColumns, "latency_ns", "lost_after_ns", "t")},
 		{name: "radar_hop_counts", list: "hops", counts: true, columns: counted(hopColumns)},
 		{name: "radar_losses", list: "losses", columns: branchColumns}, {name: "radar_int", list: "int", columns: intColumns},
 	} {

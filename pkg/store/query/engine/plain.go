@@ -18,7 +18,7 @@ import (
 
 // Layouts of moments.
 const (
-	tableTime = "2006-01-02 15:04:05.000000000"
+	tableTime = "2006-01-02 15:04:05.000000000Z"
 	rawTime   = "2006-01-02T15:04:05.000000000Z"
 	dateOnly  = "2006-01-02"
 	timeOnly  = "15:04:05.000000"

@@ -159,6 +159,9 @@ func TestRows(t *testing.T) {
 	keep(t, dir, segments.Options{Once: true}, append(all, lost)...)
 	db, _ := opened(t, dir, query.Options{})
 	for text, want := range map[string]string{
+		"SELECT latency_ns, lost_after_ns FROM packets WHERE lost OR pos = 1 ORDER BY pos":                                          "60 <nil>\n<nil> 60",
+		"SELECT max(last_ns), max(latency_max_ns) FROM flows":                                                                       "1000000000005000060 60",
+		"SELECT count(latency_ns), count(lost_after_ns), max(lost_after_ns) FROM packets WHERE lost":                                "0 1 60",
 		"SELECT count(*), sum(segs), min(t_ns), max(t_ns) FROM packets":                                                             "5001 5003 1000000000000000000 1000000000005000000",
 		"SELECT id, guid, src, sport, ttl, ttl_sent, tcp_seq, lost, path, state FROM packets WHERE pos = 18":                        "000000ab-12 0x2 10.0.0.1 1000 64 63 <nil> false n0 > n1 > n2 delivered",
 		"SELECT hop, node, in_port, port, link_ns, node_ns, latency_ns, at_ns, role FROM hops WHERE id = '000000ab-7' ORDER BY hop": "0 n0 <nil> e1 <nil> <nil> <nil> 0 source\n1 n1 e2 e3 30 10 40 40 transit\n2 n2 e4 <nil> 20 <nil> 20 60 sink",
@@ -174,6 +177,15 @@ func TestRows(t *testing.T) {
 		if got := answer(t, db, text); got != want {
 			t.Errorf("%s\n%s\nwant\n%s", text, got, want)
 		}
+	}
+}
+
+// TestFirstRelease: in files before schema 1.3 the time to where a packet was lost is in latency_ns, and is none here either.
+func TestFirstRelease(t *testing.T) {
+	db, _ := opened(t, "../../segments/testdata/v1.0.parquet", query.Options{})
+	const want = "23 0 24 120 true"
+	if got := answer(t, db, "SELECT count(*) FILTER (lost), count(latency_ns) FILTER (lost), count(lost_after_ns), (SELECT count(*) FROM packets), count(latency_ns) > 20 FROM packets"); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
