@@ -173,7 +173,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		}
 	}
 	text, all := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()), ": there are "
-	if near := append(cmd.SuggestionsFor(args[0]), kit.Nearest(args[0], names)); near[0] != "" {
+	if near := append(cmd.SuggestionsFor(args[0]), fault.Nearest(args[0], names)); near[0] != "" {
 		text, all = text+fmt.Sprintf(", did you mean %q?", near[0]), " There are "
 	}
 	if cmd.HasParent() { // those of the root are too many for a line

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -234,7 +235,7 @@ func (p *parser) end(word string, port bool) (end, error) {
 	nodes := p.nodes()
 	ports, known := nodes[node]
 	if !known {
-		return end{}, fmt.Errorf("there is no node %q: there are %s", node, strings.Join(sorted(nodes), ", "))
+		return end{}, fmt.Errorf("there is no node %q%s: there are %s", node, fault.Meant(node, sorted(nodes)), strings.Join(sorted(nodes), ", "))
 	}
 	if has && !slices.Contains(ports, name) {
 		return end{}, fmt.Errorf("node %s has no port %q: it has %s", node, name, strings.Join(ports, ", "))

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
@@ -150,12 +152,30 @@ func (k Kind) read(name string) ([]byte, error) {
 		return b, err
 	}
 	if !isThere(k.PinDir(name)) {
-		return nil, fmt.Errorf("%s is %w (attach nodes with: %s)", k.title(name), ErrNotAttached, k.HowToAttach(name))
+		return nil, fmt.Errorf("%s is %w (attach nodes with: %s)%s", k.title(name), ErrNotAttached, k.HowToAttach(name), k.others(name))
 	}
 	if other, is := errors.AsType[*loader.Elsewhere](k.Kept(name).HeldElsewhere()); is {
 		return nil, &halfError{other.Ask()}
 	}
 	return nil, k.Half(name, "its programs are pinned in "+k.PinDir(name)+", its description is gone from "+k.Dir(name))
+}
+
+// others names the domains that are attached, and the one that may be meant: the only one, or one of a like name.
+func (k Kind) others(name string) string {
+	names, err := k.List()
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	meant := fault.Nearest(name, names)
+	if len(names) == 1 {
+		meant = names[0]
+	}
+	text := "; attached are: " + strings.Join(names, ", ")
+	if meant != "" {
+		text += fmt.Sprintf(" (did you mean ‹domain› %s?)", meant)
+	}
+	return text
 }
 
 // Half says what to do with a domain of which a part is missing: an attach was killed, a reboot or another program

@@ -36,6 +36,7 @@ NODE is one of:
   netns:host            this machine's own namespace, with its real interfaces
   pid:N                 the namespace of a process
 
+NODE,NODE names several; the kind need not stand twice: netns:h1,r1,docker:web.
 "name=" in front of a NODE that stands for one gives it another name: web=pid:4711.
 --docker, --lab and --all-netns attach many under the names that they have. What
 two of these find is attached once, under the name that you gave it.

@@ -59,7 +59,7 @@ func (n *foundNodes) ask(req *datapath.AttachRequest) {
 // find looks for the nodes that arguments and flags name. existing is the domain
 // that they will join, nil if it is new.
 func (f *nameFlags) find(ctx context.Context, domainName string, existing *domain.Domain, args []string, flags *pflag.FlagSet) (*foundNodes, error) {
-	found := &foundNodes{selectors: slices.Clone(args)}
+	found := &foundNodes{selectors: selector.Split(args)}
 	if flags.Changed(flagWatchContainers) {
 		found.watch = &f.watch
 	}
@@ -143,10 +143,15 @@ func nothingNamed(k *kit.Kit, ctx context.Context, found *foundNodes) error {
 func completeSelectors(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), kit.CompletionTime)
 	defer cancel()
-	known := selector.Choices(ctx, word)
-	known = slices.DeleteFunc(known, func(s string) bool { return slices.Contains(args, s) })
+	before := word[:strings.LastIndexByte(word, ',')+1]
+	named := selector.Split(append(slices.Clone(args), before))
+	known := selector.Choices(ctx, word[len(before):])
+	known = slices.DeleteFunc(known, func(s string) bool { return slices.Contains(named, s) })
+	for i := range known {
+		known[i] = before + known[i]
+	}
 	directive := cobra.ShellCompDirectiveNoFileComp
-	if !strings.Contains(word, ":") {
+	if !strings.Contains(word[len(before):], ":") {
 		directive |= cobra.ShellCompDirectiveNoSpace // the kind only
 	}
 	return known, directive

@@ -45,6 +45,25 @@ func TestCompleteAttachFlags(t *testing.T) {
 	if got := complete(nil, "--carry-header", ""); got != "" {
 		t.Errorf("with no nodes: %q", got)
 	}
-	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, nodes[:2]...)...)
+	w.Radar(kit.ExitOK, "attach", "-d", strings.Join(nodes[:2], ","))
 	check("attached and named", nodes[2:])
+
+	// The same domain: names that are wrong say which there are.
+	for args, want := range map[string]string{
+		"loss --domain " + w.Domain + "x": `"` + w.Domain + `x" is not attached (attach nodes with: radar attach --domain ` + w.Domain + `x NODE...); attached are: ` + w.Domain + " (did you mean --domain " + w.Domain + "?)",
+		"detach h1,r2":                    `has no node r2 (did you mean "r1"?); it has: h1, r1`,
+		"attach " + nodes[2] + "x":        "no such namespace",
+	} {
+		if _, stderr, code := clitest.Radar(t, strings.Fields(args)...); code == kit.ExitOK || !strings.Contains(stderr, want) {
+			t.Errorf("radar %s: exit code %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+	list, _, _ := clitest.Radar(t, "__completeNoDesc", "attach", "netns:host,netns:"+w.Domain)
+	if !strings.Contains(list, "netns:host,netns:"+w.Domain) || strings.Contains(list, "netns:host,netns:host") {
+		t.Errorf("completing behind a comma: %s", list)
+	}
+	out := w.Radar(kit.ExitOK, "detach", "h1,r1")
+	if !strings.Contains(out, "2 nodes") {
+		t.Errorf("detach h1,r1: %s", out)
+	}
 }

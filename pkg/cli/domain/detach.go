@@ -67,12 +67,20 @@ func NewDetachCmd(k *kit.Kit) *cobra.Command {
 		ValidArgsFunction: k.CompleteAttached,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			recorder := findRecorder(k)
-			err := detach(k, cmd.Context(), args, noDrain)
+			err := detach(k, cmd.Context(), splitNames(args), noDrain)
 			return errors.Join(err, awaitRecorder(k, cmd.Context(), recorder))
 		},
 	}
 	cmd.Flags().BoolVar(&noDrain, "no-drain", false, "do not wait for packets under way")
 	return cmd
+}
+
+// splitNames are the names of arguments that may be lists: "h1,h2". No name has a comma.
+func splitNames(args []string) (names []string) {
+	for _, arg := range args {
+		names = append(names, strings.Split(arg, ",")...)
+	}
+	return names
 }
 
 func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error {

@@ -183,7 +183,7 @@ func (k *Kit) narrow(s *answer.Selection, text string) error {
 	}
 	err = s.Narrow(addressed)
 	if err != nil && unknown != nil && !errors.Is(err, filter.ErrNotBuilt) {
-		err = fmt.Errorf("%w; no node of domain %s is called %q%s, its nodes are %s", err, unknown.Domain, unknown.Name, meant(unknown.Name, unknown.Nodes), strings.Join(unknown.Nodes, ", "))
+		err = fmt.Errorf("%w; no node of domain %s is called %q%s, its nodes are %s", err, unknown.Domain, unknown.Name, fault.Meant(unknown.Name, unknown.Nodes), strings.Join(unknown.Nodes, ", "))
 	}
 	return err
 }
@@ -222,13 +222,5 @@ func refusedNode(what string, err error) error {
 	case no.Domain == "":
 		return fault.Usage.Errorf("%s %q: the nodes of reports are called int-ID, or as radar collect --node said", what, no.Name)
 	}
-	return fault.Usage.Errorf("%s %q: domain %s has no such node%s, its nodes are %s", what, no.Name, no.Domain, meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
-}
-
-// meant is " (did you mean ...?)".
-func meant(word string, words []string) string {
-	if near := Nearest(word, words); near != "" {
-		return fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return ""
+	return fault.Usage.Errorf("%s %q: domain %s has no such node%s, its nodes are %s", what, no.Name, no.Domain, fault.Meant(no.Name, no.Nodes), strings.Join(no.Nodes, ", "))
 }

@@ -254,7 +254,7 @@ func checkNames(s *answer.Sources, a *assertion.Assertion, chosen *answer.Select
 				names = append(names, n.Name)
 			}
 			slices.Sort(names)
-			text += ": there are " + strings.Join(slices.Compact(names), ", ")
+			text += fault.Meant(node, names) + ": there are " + strings.Join(slices.Compact(names), ", ")
 		}
 		return text
 	}

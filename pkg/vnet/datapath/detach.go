@@ -111,7 +111,7 @@ func checkDetached(d *domain.Domain, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(have, name) && d.VMNamed(name) == nil {
-			return fault.Usage.Errorf("domain %q has no node %s; it has: %s", d.Name, name, strings.Join(have, ", "))
+			return fault.Usage.Errorf("domain %q has no node %s%s; it has: %s", d.Name, name, fault.Meant(name, have), strings.Join(have, ", "))
 		}
 	}
 	return nil

@@ -210,11 +210,11 @@ func (t *Topology) find(node, port string) (*Port, error) {
 			}
 			names = append(names, t.Nodes[i].Ports[j].Name)
 		}
-		return nil, fault.Usage.Errorf("node %s has no port %s, it has: %s", node, port, strings.Join(names, ", "))
+		return nil, fault.Usage.Errorf("node %s has no port %s%s, it has: %s", node, port, fault.Meant(port, names), strings.Join(names, ", "))
 	}
 	var names []string
 	for _, n := range t.Nodes {
 		names = append(names, n.Name)
 	}
-	return nil, fault.Usage.Errorf("there is no node %s, there are: %s", node, strings.Join(names, ", "))
+	return nil, fault.Usage.Errorf("there is no node %s%s, there are: %s", node, fault.Meant(node, names), strings.Join(names, ", "))
 }

@@ -155,7 +155,7 @@ func (s *NodeSpec) explain(err error) error {
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(s.Path, "/proc/"):
 		return fault.Usage.Errorf("node %s: no such process", s.Spec)
 	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(s.Path) == netnsDir:
-		return fault.Usage.Errorf("node %s: no such namespace; %s", s.Spec, listNamed())
+		return fault.Usage.Errorf("node %s: no such namespace%s; %s", s.Spec, fault.Meant(strings.TrimPrefix(s.Spec, "netns:"), Named()), listNamed())
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.Usage.Errorf("node %s: no such file", s.Spec)
 	case errors.Is(err, host.ErrNotNetns):

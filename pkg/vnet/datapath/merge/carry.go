@@ -89,7 +89,7 @@ func (c *Change) checkCarry(named []string) error {
 	}
 	for _, name := range named {
 		if !slices.Contains(have, name) && !c.Next.WatchContainers {
-			return fault.Usage.Errorf("‹carry-header› %s: there is no such node, there are: %s", name, strings.Join(have, ", "))
+			return fault.Usage.Errorf("‹carry-header› %s: there is no such node%s, there are: %s", name, fault.Meant(name, have), strings.Join(have, ", "))
 		}
 	}
 	return nil
