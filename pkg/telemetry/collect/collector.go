@@ -290,7 +290,7 @@ func (c *Collector) together() {
 // guarded calls fn, which emits packets whose postcards wait, again if it fails at one: that one has
 // gone by then.
 func (c *Collector) guarded(fn func()) {
-	for range 1 + len(c.translator.cards.order) {
+	for range 1 + c.translator.cards.Waiting() {
 		if c.guard(Packet{}, func() {
 			c.report.HasFlow, c.report.Hops = false, c.report.Hops[:0]
 			fn()

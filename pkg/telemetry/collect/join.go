@@ -12,19 +12,14 @@ import (
 
 	"github.com/vnetradar/radar/pkg/intwire"
 	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
+	"github.com/vnetradar/radar/pkg/telemetry/postcard"
 	"github.com/vnetradar/radar/pkg/telemetry/quote"
 )
 
-// maxPostcards bounds packets whose postcards are waited for, maxCards those of one packet: another
-// node's is taken for another packet's.
-const (
-	maxPostcards = 1 << 16
-	maxCards     = 64
-)
-
-// identity tells a packet from others wherever it is seen: by what no node changes. Where the
-// quote is too short for check, it is 0.
+// identity tells a packet from others wherever it is seen: by what no node changes, and nobody leaves to another to
+// work out. Packets that differ in nothing of it are told apart by their traces.
 type identity struct {
 	src, dst     netip.Addr
 	proto        uint8
@@ -32,7 +27,8 @@ type identity struct {
 	id           uint32 // of IPv4; of IPv6 the flow label
 	fragment     int    // offset, of fragments
 	story        Story  // if it has one: then that alone tells
-	check        uint32 // TCP's sequence number, the checksum of UDP, of ICMP and of others their first bytes
+	// TCP's sequence number, the checksum of ICMP, of others but UDP their first bytes; 0 where the quote is too short.
+	check uint32
 	// Of TCP its acknowledgement, flags and window, and the bytes of the packet: an acknowledgement has the
 	// sequence number of the data behind it.
 	more uint64
@@ -50,8 +46,7 @@ func identityOf(h *quote.Header, l4 []byte) identity {
 		return i
 	}
 	switch layers.IPProtocol(h.Proto) {
-	case layers.IPProtocolUDP:
-		i.check = uint32(binary.BigEndian.Uint16(l4[6:]))
+	case layers.IPProtocolUDP: // its checksum: see postcard.Trace
 	case layers.IPProtocolICMPv4, layers.IPProtocolICMPv6:
 		i.check = uint32(binary.BigEndian.Uint16(l4[2:]))
 	case layers.IPProtocolTCP:
@@ -65,31 +60,32 @@ func identityOf(h *quote.Header, l4 []byte) identity {
 	return i
 }
 
-// postcards joins what several nodes report of one packet, each by itself (INT-XD, "INT
-// Modes of Operation"; INT-MX). They come within a window of the first one.
-type postcards struct {
-	window int64 // ns
-	emit   func(cards []card)
-
-	waiting map[identity]*together
-	order   []*together // by the time of the first postcard
-	head    int         // those before it have gone
-
-	// Memory to be used again, of maxSpare packets at most.
-	spare     []*together
-	spareKept []*kept
+// trace is that of a packet of UDP.
+func (o *Observed) trace() (t postcard.Trace) {
+	if o.Header.Proto != record.ProtoUDP || len(o.first) < udpHeader || o.Header.FragOff > 0 {
+		return t
+	}
+	if !o.unsummed {
+		t.Sum = binary.BigEndian.Uint16(o.first[6:])
+	}
+	t.Content(o.content)
+	return t
 }
 
-// maxSpare bounds memory that waits to be used again, spareCards how many postcards there may be room for
-// in it.
-const (
-	maxSpare   = 1 << 12
-	spareCards = 16
-)
+// postcards are those that wait for others of their packets.
+type postcards struct {
+	postcard.Joiner[identity, card]
+
+	spareKept []*kept // memory to be used again
+}
+
+// maxSpare bounds memory that waits to be used again.
+const maxSpare = 1 << 12
 
 // card is a node's postcard.
 type card struct {
 	key     identity
+	trace   postcard.Trace
 	node    uint64 // its id, or noNode
 	ttl     uint8
 	at      int64    // when it came, Unix ns
@@ -134,7 +130,7 @@ func (t *Translator) card(o *Observed, at int64) card {
 	if id, ok := o.Hops[0].Get(intwire.NodeID); ok {
 		c.node = id
 	}
-	c.key = identityOf(&o.Header, o.first)
+	c.key, c.trace = identityOf(&o.Header, o.first), o.trace()
 	if c.story, c.alone = t.storyOf(o, at); c.story != (Story{}) {
 		c.key = identity{story: c.story}
 	}
@@ -154,58 +150,9 @@ func (t *Translator) keep(c *card, o *Observed, id reportID) {
 	}
 }
 
-// together is one packet's postcards, in the order in which they came.
-type together struct {
-	key   identity
-	cards []card
-	first int64 // when the first one came, Unix ns
-	done  bool
-}
-
-// add takes a postcard. It calls emit for packets whose window has ended.
+// add takes a postcard.
 func (p *postcards) add(c *card) {
-	p.until(c.at)
-	t := p.waiting[c.key]
-	if t != nil && len(t.cards) < maxCards && (c.story != (Story{}) || !t.has(c.node)) {
-		t.cards = append(t.cards, *c)
-		return
-	}
-	if t != nil { // the same node again, or too many: another packet that looks the same
-		p.finish(t)
-	}
-	if len(p.waiting) >= maxPostcards {
-		p.next()
-	}
-	p.room()
-	if p.waiting == nil {
-		p.waiting = make(map[identity]*together)
-	}
-	t = p.newTogether()
-	t.key, t.first, t.done, t.cards = c.key, c.at, false, append(t.cards, *c)
-	p.waiting[c.key] = t
-	p.order = append(p.order, t)
-}
-
-// room makes room in order, if there is none, without more memory where that can be.
-func (p *postcards) room() {
-	if len(p.order) < cap(p.order) && len(p.order)-p.head < 2*maxPostcards {
-		return
-	}
-	if len(p.order)-p.head >= 2*maxPostcards { // half of them, or more, are done
-		p.order, p.head = slices.DeleteFunc(p.order, func(t *together) bool { return t == nil || t.done }), 0
-	} else if p.head > len(p.order)/2 {
-		p.order, p.head = slices.Delete(p.order, 0, p.head), 0
-	}
-}
-
-// newTogether returns one without postcards.
-func (p *postcards) newTogether() *together {
-	if n := len(p.spare); n > 0 {
-		t := p.spare[n-1]
-		p.spare = p.spare[:n-1]
-		return t
-	}
-	return new(together)
+	p.Add(&postcard.Of[identity]{Name: c.key, Alone: c.story != (Story{}), Trace: c.trace, Node: c.node, At: c.at}, *c)
 }
 
 func (p *postcards) newKept() *kept {
@@ -217,64 +164,23 @@ func (p *postcards) newKept() *kept {
 	return new(kept)
 }
 
-// has says whether a node has sent a postcard already.
-func (t *together) has(node uint64) bool {
-	return slices.ContainsFunc(t.cards, func(o card) bool { return o.node == node })
-}
-
-// until emits what has waited for longer than the window at a time, Unix ns.
-func (p *postcards) until(now int64) {
-	for p.head < len(p.order) && (p.order[p.head].done || now-p.order[p.head].first > p.window) {
-		p.next()
-	}
-}
-
-// all emits everything.
-func (p *postcards) all() {
-	for p.head < len(p.order) {
-		p.next()
-	}
-}
-
-// next emits the packet whose first postcard is the oldest.
-func (p *postcards) next() {
-	t := p.order[p.head]
-	p.order[p.head] = nil
-	if p.head++; p.head == len(p.order) {
-		p.order, p.head = p.order[:0], 0
-	}
-	if cards := p.finish(t); cap(cards) <= spareCards {
-		t.cards = cards
-	}
-	if len(p.spare) < maxSpare {
-		p.spare = append(p.spare, t)
-	}
-}
-
-// finish emits a packet's postcards, and returns their memory.
-func (p *postcards) finish(t *together) (spare []card) {
-	if t.done {
-		return nil
-	}
-	t.done = true
-	if p.waiting[t.key] == t {
-		delete(p.waiting, t.key)
-	}
-	cards := t.cards
-	t.cards = nil // it may stay in order for a while
-	p.emit(cards)
+// free takes back the memory of postcards.
+func (p *postcards) free(cards []card) {
 	for i := range cards {
 		if k := cards[i].kept; k != nil && len(p.spareKept) < maxSpare {
 			p.spareKept = append(p.spareKept, k)
 		}
 	}
-	return cards[:0]
 }
 
-// alongTheWay puts postcards in the order of the way: each router takes one from the TTL; behind a
-// switch that does not, by time.
+// alongTheWay puts postcards in the order of the way: each router takes one from the TTL. Behind a switch that does not,
+// and at a host, which gets what the last router has sent, it is that of the nodes' own times, if one clock is behind
+// them. Else who does not say when the packet left is the last one, who does not say when it came the first. What is left
+// is in the order in which it was reported.
 func alongTheWay(cards []*card) {
-	slices.SortStableFunc(cards, func(x, y *card) int { return int(y.ttl) - int(x.ttl) })
+	slices.SortStableFunc(cards, func(x, y *card) int {
+		return cmp.Or(int(y.ttl)-int(x.ttl), x.stay.compare(&y.stay), x.stay.end()-y.stay.end())
+	})
 }
 
 // joined makes packets of a packet's postcards: one that is emitted of those that are kept, and the way
@@ -299,6 +205,7 @@ func (t *Translator) joined(cards []card) {
 	if isWay {
 		t.way(all, story)
 	}
+	t.cards.free(cards)
 }
 
 // joinedPacket emits the packet of postcards that are kept.

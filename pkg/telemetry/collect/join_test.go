@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/intwire"
+	"github.com/vnetradar/radar/pkg/telemetry/postcard"
 )
 
 // sentCard is a postcard, as a node sends it in a report of TR 2.0: what it saw of packet id.
@@ -77,7 +78,7 @@ func TestPostcards(t *testing.T) {
 		{"two packets", []sentCard{{1, 1, 63, 0, false}, {1, 2, 63, 0, false}, {2, 2, 62, 0, false}, {2, 1, 62, 0, false}}, []string{"0 int-1 int-2 200 left", "1 int-1 int-2 200 left"}, 0},
 		{"lost at the last", []sentCard{{1, 1, 63, 0, false}, {2, 1, 62, 0, true}}, []string{"0 int-1 int-2 200 lost"}, 0},
 		{"too late", []sentCard{{1, 1, 63, 0, false}, {2, 1, 62, 11 * ms, false}}, []string{"0 int-1 100 left", "1 int-2 100 left"}, 2},
-		{"the same node again", []sentCard{{1, 1, 63, 0, false}, {1, 1, 63, 1 * ms, false}, {2, 1, 62, 2 * ms, false}}, []string{"0 int-1 100 left", "1 int-1 int-2 200 left"}, 1},
+		{"the same node again", []sentCard{{1, 1, 63, 0, false}, {1, 1, 63, 1 * ms, false}, {2, 1, 62, 2 * ms, false}}, []string{"0 int-1 int-2 200 left", "1 int-1 100 left"}, 1},
 	} {
 		var got []string
 		tr := Translator{Join: 10 * ms}
@@ -105,13 +106,13 @@ func TestPostcardsBounded(t *testing.T) {
 	tr := Translator{Join: time.Hour, Emit: func(*Reported) { n++ }}
 	p := sentCard{1, 0, 63, 0, false}.packet(t)
 	quoted := len(p.IP) - 32 // the quote is IP, UDP and four bytes
-	for i := range maxPostcards + 10 {
+	for i := range postcard.MaxPackets + 10 {
 		binary.BigEndian.PutUint16(p.IP[quoted+4:], uint16(i))
 		binary.BigEndian.PutUint16(p.IP[quoted+22:], uint16(2000+i>>16))
 		tr.Translate(p, 0)
 	}
-	if n != 10 || len(tr.cards.waiting) != maxPostcards {
-		t.Errorf("%d emitted, %d waiting", n, len(tr.cards.waiting))
+	if n != 10 || tr.cards.Waiting() != postcard.MaxPackets {
+		t.Errorf("%d emitted, %d waiting", n, tr.cards.Waiting())
 	}
 }
 
@@ -122,17 +123,103 @@ func TestPostcardsOfOnePacket(t *testing.T) {
 	tr := Translator{Join: time.Hour, Emit: func(p *Reported) { n++; most = max(most, len(p.Hops)) }}
 	tr.Translate(sentCard{1, 2, 63, 0, false}.packet(t), 0) // waits before all others
 	p := sentCard{1, 1, 63, 0, false}.packet(t)
-	for i := range uint32(10 * maxCards) {
+	for i := range uint32(10 * postcard.MaxCards) {
 		binary.BigEndian.PutUint32(p.IP[32:], i) // the group's node
 		tr.Translate(p, 0)
 	}
-	if n != 9 || most != maxCards || len(tr.cards.waiting) != 2 {
-		t.Errorf("%d packets of up to %d hops, %d waiting", n, most, len(tr.cards.waiting))
+	if n != 0 || tr.cards.Waiting() != 11 {
+		t.Errorf("%d packets, %d waiting", n, tr.cards.Waiting())
 	}
-	for range 3 * maxPostcards {
+	for range 3 * postcard.MaxPackets {
 		tr.Translate(p, 0)
 	}
-	if len(tr.cards.order) > 2*maxPostcards || len(tr.cards.waiting) != 2 {
-		t.Errorf("%d in order, %d waiting", len(tr.cards.order), len(tr.cards.waiting))
+	if most != postcard.MaxCards || tr.cards.Waiting() != postcard.MaxPackets {
+		t.Errorf("up to %d hops, %d waiting", most, tr.cards.Waiting())
+	}
+}
+
+// alikeCard is a node's postcard of one of many packets of UDP that differ in nothing but their payload, as those of IPv6
+// do: with the UDP checksum as the node saw it.
+func alikeCard(t *testing.T, node uint32, ttl uint8, number, length int, sum func(whole, pseudo uint16) uint16) Packet {
+	t.Helper()
+	data := make([]byte, length)
+	binary.BigEndian.PutUint32(data, uint32(number))
+	src, dst := netip.MustParseAddrPort("[2001:db8::1]:1000"), netip.MustParseAddrPort("[2001:db8::2]:2000")
+	quote, err := AppendUDP(nil, src, dst, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quote[7] = ttl
+	whole := binary.BigEndian.Uint16(quote[46:])
+	binary.BigEndian.PutUint16(quote[46:], sum(whole, intwire.Sum(quote[8:40], uint32(17+8+length))))
+	s := intwire.Single{RepType: 1, InType: 5, F: true, RepMdBits: 0x6000, Inner: quote}
+	s.Values.Set(intwire.L1In, 1)
+	s.Values.Set(intwire.L1Out, 2)
+	s.Values.Set(intwire.HopLatency, uint64(number))
+	return reportOf(t, node, &s)
+}
+
+// TestPostcardsAlike: a checksum that was left to another says nothing of a packet, and one that another has worked out
+// meanwhile is of the same one. Packets that nothing else tells apart have their own postcards by the payload, or by
+// the order in which nodes tell of them, however many come at once. What a node has not seen does not move the others.
+func TestPostcardsAlike(t *testing.T) {
+	whole := func(whole, _ uint16) uint16 { return whole }
+	pseudo := func(_, pseudo uint16) uint16 { return pseudo }
+	none := func(uint16, uint16) uint16 { return 0 }
+	const packets = 40
+	sentBy := func(sums [3]func(whole, pseudo uint16) uint16, same, lose bool) []string {
+		var got []string
+		tr := Translator{Join: time.Second, Emit: func(p *Reported) {
+			r, text := p.Record(), ""
+			for _, h := range r.Hops {
+				text += fmt.Sprint(" ", h.Node, ":", *h.NodeNs)
+			}
+			got = append(got, text)
+		}}
+		for _, node := range [3]int{1, 0, 2} { // each has many in a datagram
+			for i := range packets {
+				if lose && node == 2 && i%7 == 3 {
+					continue
+				}
+				number := i
+				if same {
+					number = 7
+				}
+				tr.Translate(alikeCard(t, uint32(node+1), uint8(64-node), number, 40, sums[node]), uint64(i))
+			}
+		}
+		tr.End()
+		return got
+	}
+	for _, c := range []struct {
+		name       string
+		sums       [3]func(whole, pseudo uint16) uint16
+		same, lose bool
+	}{
+		{"worked out", [3]func(whole, pseudo uint16) uint16{whole, whole, whole}, false, false},
+		{"left to the receiver", [3]func(whole, pseudo uint16) uint16{pseudo, pseudo, pseudo}, false, false},
+		{"worked out on the way", [3]func(whole, pseudo uint16) uint16{pseudo, pseudo, whole}, false, false},
+		{"none", [3]func(whole, pseudo uint16) uint16{none, none, none}, false, false},
+		{"of one content", [3]func(whole, pseudo uint16) uint16{pseudo, pseudo, whole}, true, false},
+		{"some lost", [3]func(whole, pseudo uint16) uint16{pseudo, pseudo, whole}, false, true},
+	} {
+		got := sentBy(c.sums, c.same, c.lose)
+		if len(got) != packets {
+			t.Errorf("%s: %d packets, want %d", c.name, len(got), packets)
+			continue
+		}
+		for i, text := range got {
+			number := i
+			if c.same {
+				number = 7
+			}
+			want := fmt.Sprintf(" int-1:%d int-2:%d", number, number)
+			if !c.lose || i%7 != 3 {
+				want += fmt.Sprintf(" int-3:%d", number)
+			}
+			if text != want {
+				t.Errorf("%s: packet %d:%s, want%s", c.name, i, text, want)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"github.com/vnetradar/radar/pkg/intwire"
+	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/telemetry/quote"
 )
 
@@ -29,11 +30,15 @@ type Observed struct {
 	Dropped   bool             // by the node that reports (D)
 	Queued    bool             // the packet was in a congested queue there (Q)
 
-	l4      []byte       // of the quote: what is behind the IP header
-	first   []byte       // the same of the packet without INT, as far as identityOf looks
-	withINT quote.Header // as it is quoted, if carried: with what INT has added and changed
-	carried bool         // the quote has INT in it
-	clock   clock        // by which all times are
+	l4      []byte // of the quote: what is behind the IP header
+	content []byte // of UDP: what is quoted of the payload of the packet without INT
+	// unsummed: nobody has worked out the checksum of UDP yet, or there is none. The field has the sum of the
+	// pseudo header, as Linux leaves it to whoever sends the packet on by an interface that cannot.
+	unsummed bool
+	first    []byte       // the same of the packet without INT, as far as identityOf looks
+	withINT  quote.Header // as it is quoted, if carried: with what INT has added and changed
+	carried  bool         // the quote has INT in it
+	clock    clock        // by which all times are
 }
 
 // observer makes Observed of messages, in memory that it uses again.
@@ -115,9 +120,31 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	// Behind an MX header lie the metadata of the node that reports, of no other.
 	now.Postcard = len(now.Hops) == 1 && !now.Partial && (stack == 0 || in.Header.Type == intwire.TypeMX)
 	now.first = l4
+	if quoted && len(l4) >= udpHeader && now.quoted().Proto == record.ProtoUDP {
+		now.unsummed = isUnsummed(now.quoted(), l4)
+		switch {
+		case in == nil:
+			now.content = l4[udpHeader:]
+		case in.Carrier == intwire.OverUDP:
+			now.content = in.Payload
+		}
+	}
 	if now.Postcard && now.carried {
 		o.before(in)
 	}
+}
+
+// isUnsummed reports whether the checksum in a UDP header says nothing of its packet. One of 65,536 that are worked out
+// looks like that, too.
+func isUnsummed(h *quote.Header, udp []byte) bool {
+	src, dst := h.Src.As16(), h.Dst.As16()
+	from := 0
+	if h.Src.Is4() {
+		from = 12 // of the form in which IPv6 has it
+	}
+	pseudo := intwire.Sum(dst[from:], uint32(intwire.Sum(src[from:], uint32(h.Proto)+uint32(binary.BigEndian.Uint16(udp[4:])))))
+	sum := binary.BigEndian.Uint16(udp[6:])
+	return sum == 0 || sum == pseudo || sum^pseudo == 0xffff && (sum == 0xffff || pseudo == 0xffff)
 }
 
 // before works out what the packet had behind its IP header before the source put INT into it: the
@@ -130,10 +157,10 @@ func (o *observer) before(in *intwire.INT) {
 	case in.Shim.Form == intwire.Shim20 && in.Shim.NPT == 2:
 		now.first = in.Payload
 	case in.Carrier == intwire.OverUDP && len(in.Hops) == 0 && len(now.l4) >= udpHeader+n:
-		sum := binary.BigEndian.Uint16(now.l4[6:])
-		if sum == 0 {
+		if now.unsummed {
 			return
 		}
+		sum := binary.BigEndian.Uint16(now.l4[6:])
 		copy(o.first[:], now.l4)
 		added := uint32(intwire.Sum(now.l4[udpHeader:][:n], uint32(2*n))) // both lengths count
 		if in.Shim.NPT == 1 {

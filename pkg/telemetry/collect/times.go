@@ -59,6 +59,41 @@ func (o *Observed) stay(i int) (s stay) {
 	return s
 }
 
+// begin is when the packet came, or, where that is not known, left.
+func (s *stay) begin() (at uint64, ok bool) {
+	if s.hasIn {
+		return s.in, true
+	}
+	return s.out, s.hasOut
+}
+
+// compare is below 0 if a packet was in s before it was in the other one; 0: that is not known.
+func (s *stay) compare(other *stay) int {
+	at, ok := s.begin()
+	then, known := other.begin()
+	if !ok || !known || !s.clock.shared || s.clock != other.clock || at == then {
+		return 0
+	}
+	if _, before := s.since(at, other, then); before {
+		return -1
+	}
+	if _, behind := other.since(then, s, at); behind {
+		return 1
+	}
+	return 0
+}
+
+// end is 1 of a node that says only when a packet came, -1 of one that says only when it left.
+func (s *stay) end() int {
+	switch {
+	case s.hasIn && !s.hasOut:
+		return 1
+	case s.hasOut && !s.hasIn:
+		return -1
+	}
+	return 0
+}
+
 // appendStays appends those of all hops.
 func (o *Observed) appendStays(list []stay) []stay {
 	for i := range o.Hops {

@@ -216,8 +216,8 @@ func (t *Translator) join() {
 }
 
 func (t *Translator) postcards() *postcards {
-	if t.cards.emit == nil {
-		t.cards.window, t.cards.emit = int64(t.Join), t.joined
+	if t.cards.Emit == nil {
+		t.cards.Window, t.cards.Emit = int64(t.Join), t.joined
 	}
 	return &t.cards
 }
@@ -254,7 +254,7 @@ func (t *Translator) host() string {
 }
 
 // Until emits packets whose postcards are no longer waited for at that time.
-func (t *Translator) Until(now time.Time) { t.postcards().until(now.UnixNano()) }
+func (t *Translator) Until(now time.Time) { t.postcards().Until(now.UnixNano()) }
 
 // forget forgets what it keeps from one packet to the next for speed alone: a panic may have left it
 // half done.
@@ -264,7 +264,7 @@ func (t *Translator) forget() {
 }
 
 // End emits all that is still waited for.
-func (t *Translator) End() { t.postcards().all() }
+func (t *Translator) End() { t.postcards().All() }
 
 // decoder is the one for the packet's source.
 func (t *Translator) decoder(ip []byte) *intwire.Decoder {
