@@ -63,6 +63,7 @@ type Totals struct {
 
 	NoFlow    uint64 `json:"no_flow"`    // their header is not known
 	OverOrder uint64 `json:"over_order"` // known too late for jitter and reordering
+	Undated   uint64 `json:"undated,omitempty"`
 }
 
 // Aggregates is what has been counted.

@@ -70,6 +70,7 @@ type flow struct {
 	packets, bytes                          uint64
 	delivered, left, lost, expired, ignored uint64
 	localDrops                              uint64
+	undated                                 uint64 // of reports, which say no time of their own
 
 	first, last uint64 // stamps, CLOCK_MONOTONIC ns
 	times       flowLatency
@@ -150,7 +151,13 @@ func (a *Aggregates) countFlow(f *flow, way *path, p *packet.Packet) {
 	}
 	if (p.State == record.Delivered || p.State == record.Left) && p.LatencyNs != packet.NoTime {
 		a.buckets += f.times.add(p.LatencyNs, n, a.buckets < MaxFlowBuckets)
-		a.arrive(f, end, p.T0, n)
+		if !p.Undated {
+			a.arrive(f, end, p.T0, n)
+		}
+	}
+	if p.Undated {
+		f.undated += n
+		a.totals.Undated += n
 	}
 	for i := len(p.Hops) - 1; i >= 0; i-- {
 		if p.Hops[i].Changed {

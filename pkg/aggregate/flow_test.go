@@ -95,6 +95,31 @@ func TestRateOfOnePacket(t *testing.T) {
 	}
 }
 
+// TestUndated: reports come in batches, and not as packets were sent. Of packets that have no other time there is no
+// reordering and no jitter, and a rate only over a span that is long against a batch.
+func TestUndated(t *testing.T) {
+	a := aggregate.New(0)
+	add := func(at, took int64) {
+		p := sent(at, took)
+		p.Undated = true
+		a.Add(p)
+	}
+	add(0, 9000) // one batch: as they were sent, but not as long under way
+	add(0, 1000)
+	add(500, 1000)
+	row := a.Flows(letters{}, nil)[0]
+	if row.RateBps != nil || row.ReorderedRatio != nil || row.Reordered != 0 || row.JitterNs != nil || row.Latency == nil {
+		t.Errorf("%+v", row)
+	}
+	if n := a.Totals().Undated; n != 3 {
+		t.Errorf("%d undated", n)
+	}
+	add(2_000_000_000, 1000)
+	if row = a.Flows(letters{}, nil)[0]; row.RateBps == nil || *row.RateBps != 1600 || row.Reordered != 0 {
+		t.Errorf("%+v", row)
+	}
+}
+
 func toIPv6(p *packet.Packet) {
 	p.IPv6 = true
 	p.Src, p.Dst = packet.Addr{0x20, 1, 0xd, 0xb8, 15: 1}, packet.Addr{0xfd, 15: 2}

@@ -175,6 +175,10 @@ func number(n uint16) *int {
 	return &v
 }
 
+// leastUndated is how long a flow lasts at least for its rate to be said where only the times are known at which reports
+// came, ns: these come in batches.
+const leastUndated = 1e9
+
 func (f *flow) row(ways []*way, offset int64) FlowRow {
 	o := &f.order
 	row := FlowRow{
@@ -184,7 +188,7 @@ func (f *flow) row(ways []*way, offset int64) FlowRow {
 		Reordered: o.reordered, PathsMore: f.otherPaths > 0,
 	}
 	f.fillNAT(&row)
-	if row.DurationNs > 0 && f.packets > 1 {
+	if row.DurationNs > 0 && f.packets > 1 && (f.undated == 0 || row.DurationNs >= leastUndated) {
 		rate := uint64(math.Round(float64(f.bytes) * 8e9 / float64(row.DurationNs)))
 		row.RateBps = &rate
 	}

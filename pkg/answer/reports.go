@@ -5,7 +5,6 @@ package answer
 import (
 	"context"
 	"errors"
-	"iter"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer/note"
@@ -62,12 +61,12 @@ func (r *Reports) WhyEmpty(context.Context, *Selection) []Note {
 
 // Count implements Source.
 func (r *Reports) Count(ctx context.Context, q *Question, to *Counts) ([]Note, error) {
-	window := newest{last: q.Last}
+	window := collect.Newest{Last: q.Last}
 	numbers, notes, err := r.each(ctx, q.Selection, func(p *collect.Reported) {
 		switch {
 		case p.IsOwn(): // which the ring's own count has
 		case q.Last > 0:
-			window.add(p)
+			window.Add(p)
 		default:
 			to.Add(&p.Packet)
 		}
@@ -75,7 +74,7 @@ func (r *Reports) Count(ctx context.Context, q *Question, to *Counts) ([]Note, e
 	if err != nil {
 		return notes, err
 	}
-	for p := range window.all() {
+	for p := range window.All() {
 		to.Add(&p.Packet)
 	}
 	to.Names = numbers
@@ -118,18 +117,18 @@ func (s *Sources) Reported(ctx context.Context, selected *Selection, fn func(*co
 
 // selected are the records that are selected, oldest first, and what switches say of radar's own packets.
 func (r *Reports) selected(ctx context.Context, s *Selection) (rows []*record.Record, own said, notes []Note, err error) {
-	window := newest{last: s.Last}
+	window := collect.Newest{Last: s.Last}
 	own = make(said)
 	_, notes, err = r.each(ctx, s, func(p *collect.Reported) {
 		switch {
 		case own.take(p):
 		case s.Last > 0:
-			window.add(p)
+			window.Add(p)
 		default:
 			rows = append(rows, p.Record())
 		}
 	})
-	for p := range window.all() {
+	for p := range window.All() {
 		rows = append(rows, p.Record())
 	}
 	return rows, own, notes, err
@@ -160,6 +159,9 @@ func (r *Reports) eachOf(ctx context.Context, s *Selection, fn func(*collect.Rep
 	if i.Gaps > 0 {
 		notes = append(notes, note.ReportsMissing{Reports: i.Gaps})
 	}
+	if i.Counts.NoArrival > 0 {
+		notes = append(notes, note.NoArrival{Hops: i.Counts.NoArrival})
+	}
 	selected := func(p *collect.Reported) {
 		if s.Match(&p.Packet, numbers) {
 			fn(p, numbers)
@@ -182,34 +184,6 @@ func (r *Reports) stories() collect.Stories {
 		return s
 	}
 	return nil
-}
-
-// newest keeps the last so many of the packets that are added, all if last is 0.
-type newest struct {
-	last int
-	list []*collect.Reported
-	next int // the oldest, once there are so many
-}
-
-func (n *newest) add(p *collect.Reported) {
-	if n.last == 0 || len(n.list) < n.last {
-		n.list = append(n.list, new(collect.Reported))
-		p.Copy(n.list[len(n.list)-1])
-		return
-	}
-	p.Copy(n.list[n.next])
-	n.next = (n.next + 1) % n.last
-}
-
-// all are those packets, the oldest first.
-func (n *newest) all() iter.Seq[*collect.Reported] {
-	return func(yield func(*collect.Reported) bool) {
-		for i := range n.list {
-			if !yield(n.list[(n.next+i)%len(n.list)]) {
-				return
-			}
-		}
-	}
 }
 
 // said is what switches have reported of radar's own packets, by the packets' IDs.

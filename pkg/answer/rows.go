@@ -73,6 +73,9 @@ func (c *Counts) topFlows(flows []aggregate.FlowRow, order FlowOrder, top int) (
 	if total.OverOrder > 0 {
 		notes = append(notes, note.Unordered{Packets: total.OverOrder})
 	}
+	if total.Undated > 0 {
+		notes = append(notes, note.Undated{Packets: total.Undated})
+	}
 	flows, more := firstFlows(flows, order, top)
 	notes = append(notes, more...)
 	return flows, append(notes, inexact(flows)...)

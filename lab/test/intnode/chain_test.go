@@ -280,7 +280,9 @@ func TestCollect(t *testing.T) {
 		return strings.Contains(listening, ":32766")
 	})
 	const n = 40
+	began := time.Now()
 	w.send(flow{"h1", "h2", "10.0.3.2", 5001, n})
+	ended := time.Now()
 	type path struct {
 		Path    string
 		Packets uint64
@@ -303,5 +305,19 @@ func TestCollect(t *testing.T) {
 	})
 	if rows[0].Path != "r1 > r2 > r3" {
 		t.Errorf("the path is %s\n%s", rows[0].Path, out.String())
+	}
+	// Packets have the times that nodes tell, not those at which reports came: which is in batches, and later.
+	var f struct {
+		FirstNs        int64    `json:"first_ns"`
+		LastNs         int64    `json:"last_ns"`
+		ReorderedRatio *float64 `json:"reordered_ratio"`
+	}
+	text, err := w.command("flows", "-o", "json").Output()
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
+	const slack = int64(time.Millisecond) // between the machine's clocks
+	if err != nil || f.FirstNs < began.UnixNano()-slack || f.LastNs > ended.UnixNano()+slack || f.ReorderedRatio == nil || *f.ReorderedRatio != 0 {
+		t.Errorf("%v: packets were sent from %d to %d, the flow is %s", err, began.UnixNano(), ended.UnixNano(), text)
 	}
 }

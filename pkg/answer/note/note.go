@@ -35,7 +35,7 @@ var Kinds = []Note{
 	NothingLost{}, StillUnderWay{}, NothingDropped{}, KernelDrops{}, AlsoDropped{}, Expired{}, MovedAddress{}, RoutingLoop{}, Unsent{}, UnsentFull{}, PortsNotUp{}, NodesSilent{}, Doubled{},
 	Unanswered{}, AnswersElsewhere{}, NotTranslated{}, ErrorsLimited{}, AddressesUnusable{}, NoRouteOut{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
-	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
+	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Undated{}, NoArrival{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
 }
 
 // Warning is an error that leaves the answer as it is.
@@ -322,6 +322,10 @@ type (
 	ReportsUnchanged struct{ Reports uint64 }
 	// ReportsMissing: sources have numbered reports that did not come.
 	ReportsMissing struct{ Reports uint64 }
+	// Undated: of packets it is known only when a report of them came.
+	Undated struct{ Packets uint64 }
+	// NoArrival: nodes have lost when the packet came.
+	NoArrival struct{ Hops uint64 }
 	// Unnamed: visits of nodes or ports have no name in the answer.
 	Unnamed struct{ Visits uint64 }
 	// LastOfEach: the newest of radar's own packets, and as many of those that were reported.
@@ -389,6 +393,8 @@ func (ReportsDamaged) Kind() string      { return "reports_damaged" }
 func (ReportsKept) Kind() string         { return "reports_kept" }
 func (ReportsUnchanged) Kind() string    { return "reports_unchanged" }
 func (ReportsMissing) Kind() string      { return "reports_missing" }
+func (Undated) Kind() string             { return "undated" }
+func (NoArrival) Kind() string           { return "no_arrival" }
 func (Unnamed) Kind() string             { return "unnamed" }
 func (LastOfEach) Kind() string          { return "last_of_each" }
 func (NoReportMatches) Kind() string     { return "no_report_matches" }

@@ -423,6 +423,10 @@ func (w Sentences) reportNote(n note.Note) (key, text string) {
 		return Say("%s without an event are no packets here («collect ‹all›» keeps them)", words.Plural(int(n.Reports), "report"))
 	case note.ReportsMissing:
 		return Say("%s that sources have numbered did not come", words.Plural(int(n.Reports), "report"))
+	case note.Undated:
+		return Say("of %s it is known only when a report came: flows have no reordering and no jitter, and a rate from 1 s on («collect ‹source›» ADDRESS=PROFILE,clock=shared says that the nodes have one clock)", words.Plural(int(n.Packets), "reported packet"))
+	case note.NoArrival:
+		return Say("at %s of reports the time of arrival was lost (it is 0): no hop latency there", words.Plural(int(n.Hops), "hop"))
 	case note.Unnamed:
 		return Say("%d visits of nodes or ports of reports are without a name here: there were too many", n.Visits)
 	case note.LastOfEach:

@@ -69,6 +69,7 @@ var counters = []counter{
 	{"collect_values_left_out", "Values for which the state directory has no room (‹keep-metrics›).", prometheus.GaugeValue, func(i *collect.Info) uint64 { return i.LeftOut }},
 	{"collect_refused_total", "Datagrams of sources that are not heard (‹allow›).", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Refused }},
 	{"collect_clock_faults_total", "Times between nodes that share a clock that cannot be: less than none, or more than a minute.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.ClockFaults }},
+	{"collect_no_arrival_total", "Hops of which reports say when the packet left, and 0 for when it came: without a hop latency.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.NoArrival }},
 	{"collect_untimed_total", "Reports without a time, where theirs was asked for (‹event-time› report).", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Untimed }},
 	{"collect_skewed_total", "Reports whose time was further than ‹max-skew› from when they came.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Counts.Skewed }},
 	{"collect_bugs_total", "Datagrams at which radar itself failed, and which it passed over.", prometheus.CounterValue, func(i *collect.Info) uint64 { return i.Bugs }},

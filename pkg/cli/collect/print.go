@@ -46,6 +46,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 		tally{n.UnmatchedPostcards, "packet", "of %s one node alone has reported"},
 		tally{n.ClockFaults, "time", "%s between nodes of one clock cannot be: do they share it? (--source ...,clock=shared, time=)"},
 		tally{n.Untimed, "report", "%s without a time: when they came was taken"},
+		tally{n.NoArrival, "hop", "at %s the time of arrival was lost: it is 0. There is no hop latency"},
 		tally{n.Skewed, "report", "the time of %s is further than --max-skew from when they came, which was taken: is the source's clock set, and its unit right (--source ...,time=)?"},
 	)
 	if i.NotKept+i.Unsaved > 0 {

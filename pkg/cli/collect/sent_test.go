@@ -146,11 +146,12 @@ func TestCollectJoined(t *testing.T) {
 		cards = append(cards, "104000000000000"+f[0]+"1400003000000000000000"+"00ffffffffffff00000a0001010800455c006600010000"+f[1]+"11"+f[2]+
 			"0a0001010a000303fa391f9000525dff300e000020000000ff00000000000000"+"0000000"+f[0]+"0000"+f[4]+f[3]+"000000000000000000000000"+"00000000"+f[3]+"000000000000"+f[4]+"00000000")
 	}
-	if _, stderr, code := clitest.Radar(t, "collect", "--all", "--join", "10s", "-r", sentFile(t, cards...)); code != kit.ExitOK || !strings.Contains(stderr, "3 reports, 0 of them without an event; 1 packet kept") {
+	if _, stderr, code := clitest.Radar(t, "collect", "--all", "--join", "10s", "-r", sentFile(t, cards...)); code != kit.ExitOK || !strings.Contains(stderr, "3 reports, 0 of them without an event; 1 packet kept") ||
+		!strings.Contains(stderr, "at 3 hops the time of arrival was lost") {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	for command, want := range map[string]string{
-		"paths": "int-1 > int-2 > int-3", "metrics --metric flow_path": "int-1 > int-2 > int-3", "metrics --metric flow_latency": " 135s ",
+		"paths": "int-1 > int-2 > int-3", "metrics --metric flow_path": "int-1 > int-2 > int-3",
 	} {
 		if stdout, stderr, code := clitest.Radar(t, strings.Fields(command)...); code != kit.ExitOK || !strings.Contains(stdout, want) {
 			t.Errorf("%s: code %d, %s%s", command, code, stderr, stdout)

@@ -95,6 +95,7 @@ func (b *batch) addFlags(p *Packet) {
 	b.flag(colMoved, p.Moved)
 	b.flag(colTree, p.Tree)
 	b.flag(colApart, p.Apart)
+	b.flag(colUndated, p.Undated)
 	b.flag(colOpen, p.Open)
 	b.flag(colLost, p.Lost)
 	b.flag(colMissing, p.Missing)

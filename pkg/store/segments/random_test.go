@@ -181,7 +181,7 @@ func (g *generator) hops(p *Packet) {
 	n := g.IntN(5)
 	at := int64(0)
 	wild := g.one(4)
-	p.Tree, p.Apart = g.one(10), g.one(20)
+	p.Tree, p.Apart, p.Undated = g.one(10), g.one(20), g.one(20)
 	for i := range n {
 		h := packet.Hop{Node: g.node(), In: g.port(), Out: g.port(), InNs: packet.NoTime, OutNs: packet.NoTime, DequeueNs: packet.NoTime}
 		step := func() int64 { at += g.Int64N(5000); return at }

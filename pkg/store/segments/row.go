@@ -28,6 +28,7 @@ func (g *group) packet(p *Packet, row uint32, scope *scope, text *[]byte) {
 		}
 	}
 	p.Tree, p.Lost, p.LocalDrop, p.Missing = g.is(colTree, row), g.is(colLost, row), g.is(colLocalDrop, row), g.is(colMissing, row)
+	p.Undated = g.is(colUndated, row)
 	p.Moved, p.Truncated, p.Apart, p.Open = g.is(colMoved, row), g.is(colTruncated, row), g.is(colApart, row), g.is(colOpen, row)
 	if node, ok := g.int(colLossNodeID, row); ok {
 		p.Loss = g.loss(row, node)

@@ -104,6 +104,7 @@ const (
 	colMoved
 	colTree
 	colApart
+	colUndated
 	colOpen
 	colStamps
 	colLinks
@@ -242,6 +243,7 @@ var columns = [numColumns]column{
 	colMoved:        {boolean("address_moved"), rare},
 	colTree:         {boolean("tree"), rare},
 	colApart:        {boolean("apart"), rare},
+	colUndated:      {boolean("undated"), rare},
 	colOpen:         {boolean("open"), rare},
 	colStamps:       {boolean("stamps"), rare},
 	colLinks:        {boolean("links"), rare},

@@ -116,6 +116,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 	keep := c.store.Info().All
 	var t *Template
 	c.translator.Observe(m, func(o *Observed) {
+		c.translator.Counts.NoArrival += uint64(o.NoArrival)
 		c.translator.measured(o, &c.report, p.At)
 		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
 			keep = true

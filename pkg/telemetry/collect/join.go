@@ -243,7 +243,7 @@ func (t *Translator) joinedPacket(cards []*card, story *packet.Packet) {
 	p.Said = t.said
 	p.sum()
 	if ordered {
-		t.timed(p, t.stays)
+		t.timed(p, t.stays, first.at)
 	} else { // nor does anything tell between which nodes the times are
 		p.Unorder()
 	}

@@ -28,6 +28,7 @@ type Observed struct {
 	Postcard  bool             // nobody but that node says anything
 	Partial   bool             // nodes are missing in Hops, or may be
 	Dropped   bool             // by the node that reports (D)
+	NoArrival int              // of Hops that have lost when the packet came
 	Queued    bool             // the packet was in a congested queue there (Q)
 
 	l4      []byte // of the quote: what is behind the IP header
@@ -117,6 +118,11 @@ func (o *observer) fill(a about, in *intwire.INT) {
 	if a.hasNode {
 		now.reporter(a)
 	}
+	for i := range now.Hops {
+		if lostArrival(&now.Hops[i]) {
+			now.NoArrival++
+		}
+	}
 	// Behind an MX header lie the metadata of the node that reports, of no other.
 	now.Postcard = len(now.Hops) == 1 && !now.Partial && (stack == 0 || in.Header.Type == intwire.TypeMX)
 	now.first = l4
@@ -145,6 +151,21 @@ func isUnsummed(h *quote.Header, udp []byte) bool {
 	pseudo := intwire.Sum(dst[from:], uint32(intwire.Sum(src[from:], uint32(h.Proto)+uint32(binary.BigEndian.Uint16(udp[4:])))))
 	sum := binary.BigEndian.Uint16(udp[6:])
 	return sum == 0 || sum == pseudo || sum^pseudo == 0xffff && (sum == 0xffff || pseudo == 0xffff)
+}
+
+// lostArrival takes back the time at which a packet came where it is 0, and the hop latency that is no difference but
+// the time of departure itself. Sinks that report by a clone of the packet say so: it has left its metadata behind.
+func lostArrival(v *intwire.Values) bool {
+	in, hasIn := v.Get(intwire.IngressTS)
+	out, hasOut := v.Get(intwire.EgressTS)
+	if !hasIn || !hasOut || in != 0 || out == 0 {
+		return false
+	}
+	v.Invalid |= 1 << intwire.IngressTS
+	if latency, ok := v.Get(intwire.HopLatency); ok && uint32(latency) == uint32(out) {
+		v.Invalid |= 1 << intwire.HopLatency
+	}
+	return true
 }
 
 // before works out what the packet had behind its IP header before the source put INT into it: the

@@ -50,7 +50,8 @@ func (p *Reported) Copy(to *Reported) {
 func (p *Reported) reset(t *Translator, at int64, id reportID) {
 	hops, links := p.Hops[:0], p.links[:0]
 	*p = Reported{of: t, id: id, lostAt: -1, links: links}
-	p.T0, p.State, p.LatencyNs, p.Segs, p.Apart = uint64(at-t.offset()), record.Left, packet.NoTime, 1, true
+	p.T0, p.State, p.LatencyNs, p.Segs = uint64(at-t.offset()), record.Left, packet.NoTime, 1
+	p.Apart, p.Undated = true, true
 	p.Hops = hops
 }
 

@@ -137,6 +137,25 @@ func (t *Translator) link(from, to *stay) (ns int64, ok bool) {
 	return t.passed(from.since(from.out, to, to.in))
 }
 
+// dated gives a packet the time at which the first node had it, if a clock that all nodes share tells it: it is none of
+// a day far from when the report came. Reports come in batches, and not in the order of what they tell.
+func (p *Reported) dated(list []stay, came int64) {
+	if len(list) == 0 || !list[0].clock.shared {
+		return
+	}
+	raw, ok := list[0].begin()
+	unit := uint64(list[0].unit)
+	if list[0].short {
+		raw = whole(uint32(raw), uint64(came)/unit)
+	}
+	if !ok || raw > math.MaxInt64/unit {
+		return
+	}
+	if ns := int64(raw * unit); max(ns, came)-min(ns, came) <= mostBetween {
+		p.T0, p.Undated = uint64(ns-p.of.offset()), false
+	}
+}
+
 // through is the time from the first node to the last, in which the packet was under way. At the ends
 // a node may have seen it once: a source has no ingress, a sink no egress.
 func (t *Translator) through(list []stay) (ns int64, ok bool) {
@@ -175,7 +194,8 @@ func (t *Translator) between(r *metrics.Report, list []stay) {
 
 // timed gives a packet the times between nodes; list has those of its hops. They are counted where
 // they become metrics: here for readers, whose counts nobody sees.
-func (t *Translator) timed(p *Reported, list []stay) {
+func (t *Translator) timed(p *Reported, list []stay, came int64) {
+	p.dated(list, came)
 	faults := t.Counts.ClockFaults
 	for i := 1; i < len(list); i++ {
 		ns, ok := t.link(&list[i-1], &list[i])

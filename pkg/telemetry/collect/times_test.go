@@ -201,3 +201,40 @@ func TestEventTimeAges(t *testing.T) {
 		t.Errorf("%d values after six", n)
 	}
 }
+
+// TestDated: packets have the time at which the first node had them, if one clock is behind all nodes and it can be that
+// of the day. Else it is when their report came, which is said: it tells neither order nor rate.
+func TestDated(t *testing.T) {
+	const from = "10.9.0.1"
+	day := uint64(noon.UnixNano())
+	for _, c := range []struct {
+		name, source string
+		begin        uint64
+		want         string
+	}{
+		{"nobody says", "", day - 5_000_000, "0 undated"},
+		{"one clock", "radar", day - 5_000_000, "-5000000"},
+		{"its time is to come, as clocks are set", "radar", day + 70_000, "70000"},
+		{"not of the day", "spec-2.1,clock=shared", 1000, "0 undated"},
+	} {
+		var got []string
+		tr := &Translator{Join: time.Second, Emit: func(p *Reported) {
+			text := fmt.Sprint(int64(p.T0) - int64(day))
+			if p.Undated {
+				text += " undated"
+			}
+			got = append(got, text)
+		}}
+		if c.source != "" {
+			if err := tr.SetSource(from, c.source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tr.Translate(timed{from, 1, c.begin, c.begin + 400, 400, false}.packet(t, noon), 1)
+		tr.Translate(timed{from, 2, c.begin + 500, c.begin + 800, 300, false}.packet(t, noon), 2)
+		tr.End()
+		if fmt.Sprint(got) != fmt.Sprint([]string{c.want}) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -29,7 +29,9 @@ type Counts struct {
 
 	ClockFaults uint64 `json:"clock_faults,omitempty"` // times between nodes of one clock that cannot be: below 0, or above mostBetween
 	Untimed     uint64 `json:"untimed,omitempty"`      // reports without a time, where it was asked for
-	Skewed      uint64 `json:"skewed,omitempty"`       // reports whose time was too far from when they came
+	// NoArrival are visits of nodes that say when the packet left, and 0 for when it came: what they took it for is none.
+	NoArrival uint64 `json:"no_arrival,omitempty"`
+	Skewed    uint64 `json:"skewed,omitempty"` // reports whose time was too far from when they came
 }
 
 // Translator makes packets of reports.
@@ -310,7 +312,7 @@ func (t *Translator) packet(o *Observed, at int64, id reportID) *Reported {
 		p.sum()
 		if o.clock.shared {
 			t.stays = o.appendStays(t.stays[:0])
-			t.timed(p, t.stays)
+			t.timed(p, t.stays, at)
 		}
 	}
 	if o.Dropped {
