@@ -105,9 +105,9 @@ type batch struct {
 
 	sources, hosts texts
 	scope          packet.Scope // of the packet before
-	names          *translation
+	names          *packet.Translation
 	scopes         *scopes
-	used           *numbers
+	used           *packet.Numbers
 	scratch        []byte
 	said           []string // names of what a hop has said
 }
@@ -129,7 +129,7 @@ func (b *batch) reset() {
 	b.paths.reset()
 	b.sources.reset()
 	b.hosts.reset()
-	b.scope, b.names, b.used = nil, nil, newNumbers()
+	b.scope, b.names, b.used = nil, nil, packet.NewNumbers()
 }
 
 // full reports whether no further packet should be added.

@@ -148,14 +148,14 @@ func (b *batch) addRareHops(p *Packet) {
 // addLoss adds where a packet was freed, or not seen again.
 func (b *batch) addLoss(p *Packet) {
 	d := &p.Loss
-	node, port := b.names.node(d.Node), b.names.port(d.Port)
+	node, port := b.names.Node(d.Node), b.names.Port(d.Port)
 	b.use(node, port)
-	name := b.names.to.NodeName(node)
+	name := b.names.To.NodeName(node)
 	if at := p.LossHop - 1; at >= 0 && at < len(p.Nodes) {
 		name = p.Nodes[at]
 	}
 	b.rareText(colLossNode, name)
-	b.rareText(colLossPort, b.names.to.PortName(port))
+	b.rareText(colLossPort, b.names.To.PortName(port))
 	b.rareText(colLossAt, string(d.At))
 	b.rareText(colLossReason, d.Reason)
 	b.rareText(colLossQdisc, d.Qdisc)
@@ -168,12 +168,12 @@ func (b *batch) addLoss(p *Packet) {
 
 // addBranch adds where a branch of a tree was freed.
 func (b *batch) addBranch(d *packet.BranchDrop) {
-	node, port := b.names.node(d.Node), b.names.port(d.Port)
+	node, port := b.names.Node(d.Node), b.names.Port(d.Port)
 	b.use(node, port)
 	b.rare(colBranchHop, int64(d.Hop))
 	b.rare(colBranchLocal, orNull(1, d.Local))
-	b.rareText(colBranchNode, b.names.to.NodeName(node))
-	b.rareText(colBranchPort, b.names.to.PortName(port))
+	b.rareText(colBranchNode, b.names.To.NodeName(node))
+	b.rareText(colBranchPort, b.names.To.PortName(port))
 	b.rareText(colBranchAt, string(d.At))
 	b.rareText(colBranchReason, d.Reason)
 	b.rareText(colBranchQdisc, d.Qdisc)
@@ -201,12 +201,12 @@ func (b *batch) addINT(hop int, said map[string]uint64) {
 // use notes numbers that the file has to name.
 func (b *batch) use(node, port uint16) {
 	if node != packet.NoNode {
-		b.used.Nodes[node] = b.names.to.NodeName(node)
+		b.used.Nodes[node] = b.names.To.NodeName(node)
 	}
 	if port == packet.NoPort {
 		return
 	}
-	if p, ok := b.names.to.Ports[port]; ok {
+	if p, ok := b.names.To.Ports[port]; ok {
 		b.used.Ports[port] = p
 		b.use(p.Node, packet.NoPort)
 	}

@@ -47,15 +47,15 @@ type open struct {
 	r           *parquet.Reader
 	kind        string
 	meta        *Meta // one for all files that say the same
-	numbers     *numbers
-	names       *translation // of its numbers to those of the Dir
+	numbers     *packet.Numbers
+	names       *packet.Translation // of its numbers to those of the Dir
 	first, last int64
 	replaces    []string
 }
 
 // scope is what the numbers of a Dir's packets mean.
 type scope struct {
-	*numbers
+	*packet.Numbers
 	offset int64
 	host   string
 }
@@ -170,20 +170,20 @@ func (d *Dir) replace() {
 
 // setScope gives one meaning to numbers of all files, and one clock.
 func (d *Dir) setScope() {
-	d.scope = &scope{numbers: newNumbers()}
+	d.scope = &scope{Numbers: packet.NewNumbers()}
 	for _, s := range d.all {
-		d.scope.strict = d.scope.strict || !s.meta.sameDomain(d.all[0].meta)
+		d.scope.Strict = d.scope.Strict || !s.meta.sameDomain(d.all[0].meta)
 	}
 	for i, s := range d.all {
 		if i == 0 {
 			d.scope.offset, d.scope.host = s.meta.WallOffset, s.meta.Host
 		}
-		s.names = newTranslation(s.numbers, d.scope.numbers)
+		s.names = packet.NewTranslation(s.numbers, d.scope.Numbers)
 		for _, n := range sortedKeys(s.numbers.Nodes) {
-			s.names.node(n)
+			s.names.Node(n)
 		}
 		for _, n := range sortedKeys(s.numbers.Ports) {
-			s.names.port(n)
+			s.names.Port(n)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func (g *group) places() error {
 		}
 		for i := range steps {
 			st := &steps[i]
-			st.Node, st.In, st.Out = g.of.names.foundNode(st.Node), g.of.names.foundPort(st.In), g.of.names.foundPort(st.Out)
+			st.Node, st.In, st.Out = g.of.names.FoundNode(st.Node), g.of.names.FoundPort(st.In), g.of.names.FoundPort(st.Out)
 		}
 		g.paths = append(g.paths, steps)
 	}

@@ -111,14 +111,14 @@ func (b *batch) newPath(p *Packet) uint32 {
 	steps := make([]step, len(p.Hops))
 	for k := range p.Hops {
 		h := &p.Hops[k]
-		steps[k] = step{Node: b.names.node(h.Node), In: b.names.port(h.In), Out: b.names.port(h.Out), Flags: stepFlags(p, h, k)}
+		steps[k] = step{Node: b.names.Node(h.Node), In: b.names.Port(h.In), Out: b.names.Port(h.Out), Flags: stepFlags(p, h, k)}
 		st := &steps[k]
 		b.use(st.Node, st.In)
 		b.use(st.Node, st.Out)
 		if p.Tree {
 			st.From = h.From
 		}
-		st.Name = b.names.to.NodeName(st.Node)
+		st.Name = b.names.To.NodeName(st.Node)
 		if k < len(p.Nodes) {
 			st.Name = p.Nodes[k]
 		}
@@ -127,15 +127,15 @@ func (b *batch) newPath(p *Packet) uint32 {
 		b.put(colHopPort, b.portText(colHopPort, st.Out))
 	}
 	hash := fnv.New64a()
-	hash.Write([]byte(pathText(steps, b.names.to, true)))
+	hash.Write([]byte(pathText(steps, b.names.To, true)))
 	b.put(colPathID, int64(hash.Sum64()))
-	b.put(colPath, int64(b.cols[colPath].text.add(pathText(steps, b.names.to, false))))
+	b.put(colPath, int64(b.cols[colPath].text.add(pathText(steps, b.names.To, false))))
 	b.put(colPlaces, int64(b.cols[colPlaces].text.add(placesText(steps))))
 	return i
 }
 
 func (b *batch) portText(col int, port uint16) int64 {
-	name := b.names.to.PortName(port)
+	name := b.names.To.PortName(port)
 	if port == packet.NoPort || name == "" {
 		return parquet.Null
 	}

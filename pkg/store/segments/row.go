@@ -121,7 +121,7 @@ func (g *group) hops(p *Packet, row uint32) {
 
 func (g *group) loss(row uint32, node int64) packet.Drop {
 	d := packet.Drop{
-		Node: g.of.names.foundNode(uint16(node)), Port: g.of.names.foundPort(uint16(g.num(colLossPortID, row))), At: record.At(g.text(colLossAt, row)),
+		Node: g.of.names.FoundNode(uint16(node)), Port: g.of.names.FoundPort(uint16(g.num(colLossPortID, row))), At: record.At(g.text(colLossAt, row)),
 		Reason: g.text(colLossReason, row), Qdisc: g.text(colLossQdisc, row), AtNs: g.time(colLossAtNs, row), First: g.is(colLossFirst, row),
 	}
 	if f, ok := g.word(colLossFunction, row); ok {
@@ -133,7 +133,7 @@ func (g *group) loss(row uint32, node int64) packet.Drop {
 func (g *group) branches(p *Packet, row uint32) {
 	for e := g.lossAt[row]; e < g.lossAt[row+1]; e++ {
 		d := packet.BranchDrop{Hop: int(g.num(colBranchHop, e)), Local: g.is(colBranchLocal, e)}
-		d.Node, d.Port = g.of.names.foundNode(uint16(g.num(colBranchNodeID, e))), g.of.names.foundPort(uint16(g.num(colBranchPortID, e)))
+		d.Node, d.Port = g.of.names.FoundNode(uint16(g.num(colBranchNodeID, e))), g.of.names.FoundPort(uint16(g.num(colBranchPortID, e)))
 		d.At, d.Reason, d.Qdisc = record.At(g.text(colBranchAt, e)), g.text(colBranchReason, e), g.text(colBranchQdisc, e)
 		d.AtNs, d.First = g.time(colBranchAtNs, e), g.is(colBranchFirst, e)
 		if f, ok := g.word(colBranchFunction, e); ok {

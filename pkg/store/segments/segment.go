@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/store/parquet"
 )
 
@@ -37,7 +38,7 @@ type segment struct {
 	rows    int
 	first   int64
 	last    int64
-	numbers *numbers
+	numbers *packet.Numbers
 	once    string // see keyOnce
 }
 
@@ -60,7 +61,7 @@ type replaced struct {
 
 // newSegment begins a file in a folder for what begins at a time.
 func newSegment(dir, folder, kind string, m *Meta, first int64, once string, w *parquet.Writer) (*segment, error) {
-	s := &segment{dir: dir, w: w, meta: m, kind: kind, folder: folder, numbers: newNumbers(), first: first, last: first, once: once}
+	s := &segment{dir: dir, w: w, meta: m, kind: kind, folder: folder, numbers: packet.NewNumbers(), first: first, last: first, once: once}
 	folder = filepath.Join(dir, folder)
 	if err := os.Mkdir(folder, 0o700); err == nil {
 		if err := syncDir(dir); err != nil {
