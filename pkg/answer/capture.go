@@ -62,7 +62,7 @@ var _, _ File = (*Capture)(nil), (*Recorded)(nil)
 
 // Open implements File.
 func (c *Capture) Open(s *Selection) (*Sources, []Note, error) {
-	all := &Sources{reports: &Reports{info: &c.info, path: c.Path}}
+	all := &Sources{list: []Source{&Reports{info: &c.info, path: c.Path}}}
 	if err := all.check(s); err != nil {
 		return nil, nil, err
 	}
@@ -74,14 +74,6 @@ func (c *Capture) Now() time.Time { return time.Now() }
 
 // AddressesOf implements File: addresses are not known.
 func (c *Capture) AddressesOf(values []string) ([]string, error) { return values, nil }
-
-// Ring is that of the domain that is attached; nil: there are reports alone.
-func (s *Sources) Ring() *Ring { return s.ring }
-
-// HasReports reports whether there are any beside what a domain has measured, or nothing else.
-func (s *Sources) HasReports() bool {
-	return s.reports != nil || s.recorded != nil && s.recorded.Last.Domain == nil
-}
 
 // Name implements File.
 func (c *Capture) Name() string { return filepath.Base(c.Path) }

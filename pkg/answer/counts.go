@@ -23,10 +23,10 @@ type Question struct {
 	Now time.Time
 	// ByFlow: rows are of flows. A selection that asks for nothing but flows then chooses among all since attach.
 	ByFlow bool
-	// BySecond: latencies are asked for second by second, which only the ring has.
+	// BySecond: latencies are asked for second by second, which packets have, and what was counted since attach has not.
 	BySecond bool
 	// Meter sees each packet that is counted, with when it was sent (Unix, ns); nil: none does. It is valid during the
-	// call only. As with BySecond only the ring has what it asks for.
+	// call only. As with BySecond, packets are read for it.
 	Meter func(p *packet.Packet, unixNs int64)
 }
 
@@ -49,6 +49,8 @@ type Counts struct {
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
 	sources  *Sources            // nil: there are none to ask further
 
+	member   *packet.Member  // whose packets are added, of several domains; nil: there is one
+	timeout  time.Duration   // after which packets that are under way expire
 	unended  replies.Pairs   // of packets that have not ended
 	underWay int             // packets that have not ended, of those that were sent a while ago
 	late     func()          // counts underWay, where that was left for when it is asked for; nil: it is counted
@@ -79,8 +81,32 @@ func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error)
 	return c, append(notes, more...), err
 }
 
+// From says which scope the packets and sums have that are added from now on. Beside others of the same domain it is one
+// that has the numbers of these, too.
+func (c *Counts) From(scope packet.Scope) {
+	if m, is := scope.(*packet.Member); is {
+		c.member, scope = m, m.Of()
+	}
+	c.Names = scope
+}
+
+// AddSum counts a flow's packets that were counted at one place and not measured.
+func (c *Counts) AddSum(s *aggregate.FlowSum) {
+	if c.member == nil {
+		c.sums.AddSum(s)
+		return
+	}
+	to := *s
+	to.Place.Node, to.Place.Port = c.member.Node(s.Place.Node), c.member.Port(s.Place.Port)
+	to.First, to.Last = c.member.Stamp(s.First), c.member.Stamp(s.Last)
+	c.sums.AddSum(&to)
+}
+
 // Add counts a packet.
 func (c *Counts) Add(p *packet.Packet) {
+	if c.member != nil {
+		p = c.member.Packet(p)
+	}
 	c.sums.Add(p)
 	if c.timeline != nil {
 		c.timeline.Add(p)
@@ -116,13 +142,13 @@ func (c *Counts) Remarks() (notes []Note) {
 		return nil
 	}
 	total := c.Totals()
-	if n := total.Truncated; n > 0 && c.sources.Domain() != nil {
+	if n := total.Truncated; n > 0 && c.sources.isMeasured() {
 		_, inLoops := ends.Loops(c.sums.Paths(c.Names)) // the rounds that are missing are like those that are there
 		if n -= min(n, inLoops); n > 0 {
 			notes = append(notes, note.Incomplete{Packets: n})
 		}
 	}
-	if !c.matched || total.Packets == 0 {
+	if !c.matched || total.Packets+total.Unmeasured == 0 {
 		notes = append(notes, c.sources.WhyEmpty(c.ctx, c.question.Selection)...)
 	}
 	return c.nodesSilent(notes)

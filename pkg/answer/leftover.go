@@ -6,8 +6,8 @@ import "github.com/vnetradar/radar/pkg/record"
 
 // LeftOver is backpack.Maps.LeftOver of the domain's ring; nil without one.
 func (s *Sources) LeftOver() func(*record.Record) bool {
-	if s.ring == nil {
-		return nil
+	if ring := s.Ring(); ring != nil {
+		return ring.Maps.LeftOver()
 	}
-	return s.ring.Maps.LeftOver()
+	return nil
 }

@@ -60,7 +60,7 @@ func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 		list[i].Causes = c.translationGone(&list[i].LossPlace, flows, c.links().Causes(&list[i].LossPlace, flows, mean))
 		said = append(said, list[i].NotUp...)
 	}
-	return Rows[LossRow]{list, append(c.placesFull(), c.besideLosses(rows, said, afterDelivery)...)}
+	return Rows[LossRow]{list, append(c.lossesLack(), c.besideLosses(rows, said, afterDelivery)...)}
 }
 
 // flowsOf are the flows of such rows.
@@ -79,7 +79,7 @@ func (c *Counts) stillUnderWay() []Note {
 	if c.underWay == 0 || c.Totals().Packets == 0 || !c.matched {
 		return nil
 	}
-	return []Note{note.StillUnderWay{Packets: c.underWay, Timeout: c.sources.ring.Domain.Options.Timeout}}
+	return []Note{note.StillUnderWay{Packets: c.underWay, Timeout: c.timeout}}
 }
 
 // countUnderWay counts what has not ended, where that was left for when it is asked for.
@@ -119,8 +119,10 @@ func (c *Counts) besideLosses(rows []aggregate.LossRow, said []placenow.PortStat
 func (c *Counts) besideBoth(said []placenow.PortState) []Note {
 	notes := append(c.loops(), c.stillUnderWay()...)
 	// Of an answer without packets WhyEmpty says it.
-	if c.Totals().Packets > 0 && c.sources != nil && c.sources.ring != nil {
-		unsent := c.sources.ring.unsentNotes(c.question.Selection, c.links())
+	if c.Totals().Packets == 0 || c.sources == nil {
+		return notes
+	}
+	if unsent, isKnown := c.sources.unsentNotes(c.question.Selection, c.links()); isKnown {
 		notes = append(notes, unsent...)
 		notes = append(notes, c.replies(unsent)...)
 		notes = append(notes, portsNotUp(c.links(), said)...)
@@ -183,13 +185,14 @@ func (c *Counts) kernelDrops() (notes []Note, agree bool) {
 	return notes, agree
 }
 
-func (c *Counts) placesFull() []Note {
-	return tableFull(note.Places, c.Totals().OverLosses, aggregate.MaxLosses)
+// lossesLack says what rows of losses lack.
+func (c *Counts) lossesLack() []Note {
+	return append(tableFull(note.Places, c.Totals().OverLosses, aggregate.MaxLosses), c.sources.cannot(OfLosses)...)
 }
 
 // LossesByFlow are Losses with a row for each flow.
 func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
-	a := Rows[LossFlowRow]{Notes: c.placesFull()}
+	a := Rows[LossFlowRow]{Notes: c.lossesLack()}
 	local := c.sums.LocalDropsByFlow(c.Names, c.keep)
 	if afterDelivery {
 		a.List = LossFlowRows(local, true)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
@@ -26,13 +27,29 @@ import (
 type Recorded struct {
 	Path string
 	*recording.Recording
-	told int // how many damages were told
+	told int            // how many damages were told
+	in   *packet.Member // of several domains that are asked at once; nil: it is asked alone
 }
 
-var (
-	_ Source  = (*Recorded)(nil)
-	_ Singles = (*Recorded)(nil)
-)
+// Abilities implements Source.
+func (r *Recorded) Abilities() Abilities { return Abilities{Source: "the recording", Can: OfAll} }
+
+// WallOffset is from the stamps of its packets to Unix time, ns.
+func (r *Recorded) WallOffset() int64 { return r.Scope.WallOffset() }
+
+// Interfaces are those of a node, as they were at the end.
+func (r *Recorded) Interfaces(node uint16) map[int]topo.Interface { return r.Last.Interfaces[node] }
+
+func (r *Recorded) isNow() bool { return false }
+func (r *Recorded) streams()    {}
+
+// named is what a node of the domain is called.
+func (r *Recorded) named(node string) string {
+	if r.in == nil {
+		return node
+	}
+	return r.in.Qualified(node)
+}
 
 // ReadRecorded opens a directory of segments, or one of them alone.
 func ReadRecorded(path string) (*Recorded, error) {
@@ -94,7 +111,7 @@ func OpenRecorded(path string, s *Selection) (*Sources, []Note, error) {
 // Open makes a source of it, if it can have what is selected.
 func (r *Recorded) Open(s *Selection) (*Sources, []Note, error) {
 	own := &Recorded{Path: r.Path, Recording: r.Again()}
-	all := &Sources{recorded: own}
+	all := &Sources{list: []Source{own}}
 	if err := all.check(s); err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +142,8 @@ func DamageNotes(list []segments.Damage) (notes []Note) {
 
 // HasNode implements Source.
 func (r *Recorded) HasNode(name string) bool {
-	return r.Last.Domain == nil || hasNode(r.Last.Domain, name) || strings.HasPrefix(name, "int-")
+	return r.Last.Domain == nil || strings.HasPrefix(name, "int-") ||
+		slices.ContainsFunc(namedNodes(r.Last.Domain), func(n namedNode) bool { return r.named(n.name) == name })
 }
 
 // Lacks implements Source: what was not measured, or not kept.
@@ -169,7 +187,7 @@ func (r *Recorded) each(ctx context.Context, s *Selection, fn func(*segments.Pac
 
 // Count implements Source.
 func (r *Recorded) Count(ctx context.Context, q *Question, to *Counts) ([]Note, error) {
-	to.Names = r.Scope
+	to.From(r.Scope)
 	var window []*segments.Packet // the newest
 	err := r.each(ctx, q.Selection, func(p *segments.Packet) error {
 		switch {
@@ -207,11 +225,10 @@ func keepLast[T any](list []T, one T, n int) []T {
 func newestOf[T any](list []T, n int) []T { return list[max(len(list)-n, 0):] }
 
 // Records implements Source.
-func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (notes []Note, err error) {
-	found, incomplete := false, uint64(0)
+func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (read Read, err error) {
+	incomplete := uint64(0)
 	var failed error
 	give := func(rec *record.Record) error {
-		found = true
 		if lacksHops(rec) {
 			incomplete += uint64(rec.Segs)
 		}
@@ -228,24 +245,21 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 		return nil
 	})
 	if failed != nil {
-		return nil, failed
+		return read, failed
 	}
 	if err != nil {
-		return nil, r.failed(err)
+		return read, r.failed(err)
 	}
 	for _, rec := range newestOf(window, s.Last) {
 		if err := give(rec); err != nil {
-			return nil, err
+			return read, err
 		}
 	}
-	notes = r.damage()
-	if incomplete > 0 && r.Last.Domain != nil {
-		notes = append(notes, note.Incomplete{Packets: incomplete})
+	read.Notes = r.damage()
+	if r.Last.Domain != nil {
+		read.Incomplete = incomplete
 	}
-	if !found {
-		notes = append(notes, r.WhyEmpty(ctx, s)...)
-	}
-	return notes, nil
+	return read, nil
 }
 
 // WhyEmpty implements Source: it says what the recording covers.
@@ -306,7 +320,7 @@ func (r *Recorded) owned(node uint16) (list []netip.Addr) {
 }
 
 // links are those of the domain, as it was last.
-func (r *Recorded) links() *placenow.Links {
+func (r *Recorded) links(context.Context) *placenow.Links {
 	if r.Last.Domain == nil {
 		return nil
 	}

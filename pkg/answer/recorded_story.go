@@ -98,5 +98,5 @@ func (r *Recorded) Stories(ctx context.Context, found []*backpack.Found, now tim
 			return nil, nil, r.failed(err)
 		}
 	}
-	return story.All(found, d, outers, r.links(), now), nil, nil
+	return story.All(found, d, outers, r.links(ctx), now), nil, nil
 }

@@ -41,7 +41,7 @@ func TestHaveAll(t *testing.T) {
 	} {
 		c := NewCounts(aggregate.New(0), backpack.NewDecoder(d, nil))
 		c.question = Question{Selection: &test.selection, ByFlow: test.byFlow}
-		c.sources, c.gaps = &Sources{ring: &Ring{&agent.Reader{Domain: d}}}, test.gaps
+		c.sources, c.gaps = Only(&Ring{&agent.Reader{Domain: d}}), test.gaps
 		for i := range test.flows {
 			c.Add(&packet.Packet{HasTuple: true, Segs: 1, Proto: 6, Tuple: packet.Tuple{SrcPort: uint16(i), DstPort: uint16(i >> 16)}})
 		}

@@ -5,6 +5,8 @@ package answer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer/note"
@@ -38,6 +40,9 @@ func OpenReports(domain string, ring *Ring) (*Reports, error) {
 	return &Reports{domain: domain, info: info, ring: ring}, nil
 }
 
+// Abilities implements Source.
+func (r *Reports) Abilities() Abilities { return Abilities{Source: "reports", Can: OfAll} }
+
 // Lacks implements Source.
 func (r *Reports) Lacks() []Note { return nil }
 
@@ -54,8 +59,11 @@ func (r *Reports) HasNode(name string) bool {
 	return false
 }
 
-// WhyEmpty implements Source: it says what was collected.
+// WhyEmpty implements Source: it says what was collected. Beside a ring, that one says why.
 func (r *Reports) WhyEmpty(context.Context, *Selection) []Note {
+	if r.ring != nil {
+		return nil
+	}
 	return []Note{note.NoReportMatches{Reports: r.info.Next - r.info.First, Since: r.info.Since}}
 }
 
@@ -71,13 +79,13 @@ func (r *Reports) Count(ctx context.Context, q *Question, to *Counts) ([]Note, e
 			to.Add(&p.Packet)
 		}
 	})
+	to.From(numbers)
 	if err != nil {
 		return notes, err
 	}
 	for p := range window.All() {
 		to.Add(&p.Packet)
 	}
-	to.Names = numbers
 	if numbers.Over > 0 {
 		notes = append(notes, note.Unnamed{Visits: numbers.Over})
 	}
@@ -85,29 +93,28 @@ func (r *Reports) Count(ctx context.Context, q *Question, to *Counts) ([]Note, e
 }
 
 // Records implements Source.
-func (r *Reports) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) ([]Note, error) {
-	rows, _, notes, err := r.selected(ctx, s)
-	if err != nil {
-		return notes, err
-	}
-	if len(rows) == 0 {
-		notes = append(notes, r.WhyEmpty(ctx, s)...)
+func (r *Reports) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (read Read, err error) {
+	rows, own, notes, err := r.selected(ctx, s)
+	read.Notes, read.Add = notes, own.add
+	if err != nil && r.ring != nil {
+		return read, fmt.Errorf("read reports: %w", err)
 	}
 	for _, rec := range rows {
-		if err := fn(rec); err != nil {
-			return notes, err
+		if err == nil {
+			err = fn(rec)
 		}
 	}
-	return notes, nil
+	return read, err
 }
 
 // Reported calls fn for each packet of which kept reports tell, oldest first, and with what its numbers mean.
 func (s *Sources) Reported(ctx context.Context, selected *Selection, fn func(*collect.Reported, packet.Scope) error) (notes []Note, err error) {
-	if s.reports == nil {
+	reports, ok := one[*Reports](s)
+	if !ok {
 		return nil, nil
 	}
 	var failed error
-	_, notes, err = s.reports.eachOf(ctx, selected, func(p *collect.Reported, of packet.Scope) {
+	_, notes, err = reports.eachOf(ctx, selected, func(p *collect.Reported, of packet.Scope) {
 		if failed == nil {
 			failed = fn(p, of)
 		}

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer/note"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // Ring is the ring of a domain that is attached on this machine: a Source. The caller closes it.
@@ -30,6 +32,21 @@ func OpenRing(name string) (*Ring, error) {
 // Check refuses a selection that names nodes that the domain does not have: *NoSuchNode.
 func (r *Ring) Check(s *Selection) error { return Only(r).check(s) }
 
+// Abilities implements Source.
+func (r *Ring) Abilities() Abilities { return Abilities{Source: "the ring", Can: OfAll} }
+
+// WallOffset is from the stamps of its packets to Unix time, ns.
+func (r *Ring) WallOffset() int64 { return r.Decoder.WallOffset() }
+
+// Interfaces are those of a node, as they are now.
+func (r *Ring) Interfaces(node uint16) map[int]topo.Interface {
+	return placenow.InterfacesOf(r.Domain, node)
+}
+
+func (r *Ring) links(ctx context.Context) *placenow.Links { return placenow.NewLinks(ctx, r.Domain) }
+func (r *Ring) isNow() bool                               { return true }
+func (r *Ring) streams()                                  {}
+
 // Of implements Singles.
 func (r *Ring) Of() *domain.Domain { return r.Domain }
 
@@ -45,7 +62,8 @@ func (r *Ring) Late() []Note { return appendWarning(nil, r.SymbolsErr()) }
 // Count implements Source. What is asked since attach, of all packets or of flows, the domain's own counts
 // answer; anything else what the ring remembers.
 func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note, err error) {
-	to.Names = r.Decoder
+	to.From(r.Decoder)
+	to.timeout = r.Domain.Options.Timeout
 	if !q.sinceAttach(r.Domain.Created) {
 		return r.countScanned(ctx, q, to)
 	}
@@ -109,7 +127,6 @@ func (r *Ring) oldest(stats *backpack.ScanStats) time.Time {
 
 // met is what a scan met.
 type met struct {
-	found      bool
 	incomplete uint64 // packets
 	torn       int
 }
@@ -126,7 +143,6 @@ func lacksHops(r *record.Record) bool {
 
 func (r *Ring) scan(ctx context.Context, o backpack.ScanOptions, fn func(*record.Record) error) (m met, err error) {
 	stats, err := backpack.ScanFunc(r.Maps, r.Decoder, o, func(rec *record.Record) error {
-		m.found = true
 		if lacksHops(rec) {
 			m.incomplete += uint64(rec.Segs)
 		}
@@ -143,19 +159,11 @@ func (r *Ring) scan(ctx context.Context, o backpack.ScanOptions, fn func(*record
 }
 
 // Records implements Source.
-func (r *Ring) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (notes []Note, err error) {
+func (r *Ring) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (read Read, err error) {
 	m, err := r.scan(ctx, s.Scan(), fn)
-	if err != nil {
-		return nil, err
-	}
-	if m.incomplete > 0 {
-		notes = append(notes, note.Incomplete{Packets: m.incomplete})
-	}
-	if !m.found {
-		notes = append(notes, r.WhyEmpty(ctx, s)...)
-	}
 	if m.torn > 0 {
-		notes = append(notes, note.Overwritten{Packets: m.torn})
+		read.Notes = append(read.Notes, note.Overwritten{Packets: m.torn})
 	}
-	return notes, nil
+	read.Incomplete = m.incomplete
+	return read, err
 }

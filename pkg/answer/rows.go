@@ -19,13 +19,13 @@ type Rows[T any] struct {
 
 // Paths are the paths that packets took.
 func (c *Counts) Paths() Rows[aggregate.PathRow] {
-	return Rows[aggregate.PathRow]{c.sums.Paths(c.Names), c.rowsFull(aggregate.ByPath)}
+	return Rows[aggregate.PathRow]{c.sums.Paths(c.Names), append(c.rowsFull(aggregate.ByPath), c.sources.cannot(OfPaths)...)}
 }
 
 // Latency is how long packets took in groups other than flows.
 func (c *Counts) Latency(by aggregate.By) Rows[aggregate.LatencyRow] {
 	rows := c.sums.Latency(by, c.Names)
-	return Rows[aggregate.LatencyRow]{rows, slices.Concat(c.rowsFull(by), c.noLatency(by, len(rows)), c.queueUnseen(by))}
+	return Rows[aggregate.LatencyRow]{rows, slices.Concat(c.rowsFull(by), c.sources.cannot(OfLatency), c.noLatency(by, len(rows)), c.queueUnseen(by))}
 }
 
 // queueUnseen says how many waits are missing in rows of queues, and are part of those of links.
@@ -48,13 +48,13 @@ func (c *Counts) noLatency(by aggregate.By, rows int) []Note {
 func (c *Counts) LatencyOfFlows(top int) Rows[aggregate.LatencyRow] {
 	flows := slices.DeleteFunc(c.sums.Flows(c.Names, c.keep), func(f aggregate.FlowRow) bool { return f.Latency == nil })
 	flows, notes := c.topFlows(flows, ByPackets, top)
-	return Rows[aggregate.LatencyRow]{aggregate.LatencyOfFlows(flows), append(notes, c.noLatency(aggregate.ByFlow, len(flows))...)}
+	return Rows[aggregate.LatencyRow]{aggregate.LatencyOfFlows(flows), slices.Concat(notes, c.sources.cannot(OfLatency), c.noLatency(aggregate.ByFlow, len(flows)))}
 }
 
 // Spreads are the rows of Latency, or of LatencyOfFlows, with their distributions: the first top of them, 0: all.
 func (c *Counts) Spreads(by aggregate.By, top int) (rows Rows[aggregate.Spread], more int) {
 	rows.List, more = c.sums.Spreads(by, c.Names, c.keep, top)
-	rows.Notes = slices.Concat(c.rowsFull(by), c.noLatency(by, len(rows.List)), c.queueUnseen(by))
+	rows.Notes = slices.Concat(c.rowsFull(by), c.sources.cannot(OfLatency), c.noLatency(by, len(rows.List)), c.queueUnseen(by))
 	if by == aggregate.ByFlow {
 		rows.Notes = append(rows.Notes, tableFull(note.Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
 	}
@@ -64,7 +64,7 @@ func (c *Counts) Spreads(by aggregate.By, top int) (rows Rows[aggregate.Spread],
 // Flows are who talks to whom, in an order, greatest first; the first top of them, 0: all.
 func (c *Counts) Flows(order FlowOrder, top int) Rows[aggregate.FlowRow] {
 	flows, notes := c.topFlows(c.sums.Flows(c.Names, c.keep), order, top)
-	return Rows[aggregate.FlowRow]{flows, notes}
+	return Rows[aggregate.FlowRow]{flows, append(notes, c.sources.cannot(OfFlows)...)}
 }
 
 func (c *Counts) topFlows(flows []aggregate.FlowRow, order FlowOrder, top int) ([]aggregate.FlowRow, []Note) {
@@ -172,14 +172,14 @@ func LossShare(r *aggregate.FlowRow) float64 {
 // before the question.
 func (c *Counts) Throughput(by aggregate.By, seconds int64) Rows[aggregate.ThroughputRow] {
 	now := c.question.Now.Unix()
-	return Rows[aggregate.ThroughputRow]{c.sums.Throughput(by, c.Names, now-seconds, now), c.rowsFull(by)}
+	return Rows[aggregate.ThroughputRow]{c.sums.Throughput(by, c.Names, now-seconds, now), append(c.rowsFull(by), c.sources.cannot(throughputOf(by))...)}
 }
 
 // ThroughputOfFlows is how much passed in each flow, of the first top flows with most bytes; 0: of all.
 func (c *Counts) ThroughputOfFlows(top int) Rows[aggregate.ThroughputRow] {
 	flows, notes := firstFlows(c.sums.Flows(c.Names, c.keep), ByBytes, top)
 	notes = append(notes, tableFull(note.Flows, c.Totals().OverFlows, aggregate.MaxFlowRows)...)
-	return Rows[aggregate.ThroughputRow]{aggregate.ThroughputOfFlows(flows), notes}
+	return Rows[aggregate.ThroughputRow]{aggregate.ThroughputOfFlows(flows), append(notes, c.sources.cannot(OfFlows)...)}
 }
 
 // rowsFull says what rows of a group other than flows lack.
@@ -226,5 +226,5 @@ type rowSeconds struct {
 // Histograms are the distributions of latencies in groups other than paths and flows.
 func (c *Counts) Histograms(by aggregate.By) Rows[aggregate.Histogram] {
 	rows := c.sums.Histograms(by, c.Names)
-	return Rows[aggregate.Histogram]{rows, append(c.rowsFull(by), c.noLatency(by, len(rows))...)}
+	return Rows[aggregate.Histogram]{rows, slices.Concat(c.rowsFull(by), c.sources.cannot(OfLatency), c.noLatency(by, len(rows)))}
 }

@@ -63,7 +63,7 @@ func ThroughputSeconds(rows []aggregate.ThroughputRow) (list []ThroughputSecond)
 func (c *Counts) LossesBySecond(afterDelivery bool) Rows[LossSecond] {
 	var kept []rowSeconds
 	var said []placenow.PortState
-	a := Rows[LossSecond]{Notes: c.placesFull()}
+	a := Rows[LossSecond]{Notes: c.lossesLack()}
 	for _, row := range c.lossSeconds(afterDelivery) {
 		kept = append(kept, rowSeconds{row.ActiveS, row.Seconds})
 		now := c.placeNow(&row.LossPlace, nil, meanOf(row.Seconds), afterDelivery)
@@ -133,6 +133,6 @@ func (c *Counts) LatencyBySecond(by aggregate.By) (a Rows[LatencySecond]) {
 	for _, row := range c.timeline.Latency(by, c.Names) {
 		a.List = append(a.List, LatencySecond{row.At, row.LatencyRow})
 	}
-	a.Notes = append(a.Notes, c.noLatency(by, len(a.List))...)
+	a.Notes = slices.Concat(a.Notes, c.sources.cannot(OfLatency), c.noLatency(by, len(a.List)))
 	return a
 }

@@ -66,7 +66,7 @@ func TestNodesSilent(t *testing.T) {
 
 	c := NewCounts(aggregate.New(0), backpack.NewDecoder(d, nil))
 	c.Add(&packet.Packet{State: record.Delivered, Segs: 1, Hops: []packet.Hop{{Node: 1}}})
-	c.ctx, c.sources = t.Context(), &Sources{ring: r}
+	c.ctx, c.sources = t.Context(), Only(r)
 	if notes := c.Remarks(); len(notes) > 0 {
 		t.Errorf("no node was asked: %v", notes)
 	}

@@ -36,6 +36,7 @@ var Kinds = []Note{
 	Unanswered{}, AnswersElsewhere{}, NotTranslated{}, ErrorsLimited{}, AddressesUnusable{}, NoRouteOut{},
 	SegmentDamaged{}, NotKept{}, RecordingCovers{}, RecordingUnfinished{}, RecordingWithoutEnd{},
 	ReportsDamaged{}, ReportsKept{}, ReportsUnchanged{}, ReportsMissing{}, Undated{}, NoArrival{}, Unnamed{}, LastOfEach{}, NoReportMatches{},
+	CannotAnswer{}, SeveralDomains{}, LastOfEachDomain{},
 }
 
 // Warning is an error that leaves the answer as it is.
@@ -312,6 +313,20 @@ type (
 	}
 )
 
+// What there is to say of several sources.
+type (
+	// CannotAnswer: a source has nothing to say to the question, so its part is missing in the answer.
+	CannotAnswer struct {
+		Source string // "the monitor"
+		What   string // "latencies"
+		Why    string
+	}
+	// SeveralDomains are asked at once: what their nodes say now of links, rules and sockets is not in the answer.
+	SeveralDomains struct{ Domains []string }
+	// LastOfEachDomain: the newest packets of each.
+	LastOfEachDomain struct{ Last int }
+)
+
 // What there is to say about reports that were kept.
 type (
 	// ReportsDamaged: they cannot be read, so the answer is without them.
@@ -398,3 +413,6 @@ func (NoArrival) Kind() string           { return "no_arrival" }
 func (Unnamed) Kind() string             { return "unnamed" }
 func (LastOfEach) Kind() string          { return "last_of_each" }
 func (NoReportMatches) Kind() string     { return "no_report_matches" }
+func (CannotAnswer) Kind() string        { return "cannot_answer" }
+func (SeveralDomains) Kind() string      { return "several_domains" }
+func (LastOfEachDomain) Kind() string    { return "last_of_each_domain" }

@@ -31,7 +31,7 @@ type Sentences struct {
 
 // Note is a note in words. With -f it is said once for each key; both are "" of a kind without words.
 func (w Sentences) Note(n note.Note) (key, text string) {
-	for _, of := range []func(note.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.replyNote, w.recordingNote, w.reportNote} {
+	for _, of := range []func(note.Note) (key, text string){w.domainNote, w.emptyNote, w.ringNote, w.rowsNote, w.lossNote, w.replyNote, w.recordingNote, w.reportNote, w.sourcesNote} {
 		if key, text = of(n); text != "" {
 			return key, w.Face.Render(text)
 		}
@@ -433,6 +433,19 @@ func (w Sentences) reportNote(n note.Note) (key, text string) {
 		return Say("‹last› %d: so many of radar's own packets, and of those that switches reported", n.Last)
 	case note.NoReportMatches:
 		return Say("no packet matches; %s collected since %s", words.Plural(int(n.Reports), "report"), n.Since.In(w.Location).Format(time.TimeOnly))
+	}
+	return "", ""
+}
+
+// sourcesNote has words for what there is to say of several sources.
+func (w Sentences) sourcesNote(n note.Note) (key, text string) {
+	switch n := n.(type) {
+	case note.CannotAnswer:
+		return Say("%s has nothing on %s: %s", n.Source, n.What, n.Why)
+	case note.SeveralDomains:
+		return Say("links, rules and sockets of nodes are left out: the answer is of several domains (%s)", strings.Join(n.Domains, ", "))
+	case note.LastOfEachDomain:
+		return Say("‹last› %d: so many packets of each domain", n.Last)
 	}
 	return "", ""
 }

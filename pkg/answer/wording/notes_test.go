@@ -106,8 +106,11 @@ func TestNoteWords(t *testing.T) {
 			Domain: "d", Trouble: resident.Trouble{What: "follow the topology", Error: "no", Since: since}},
 		"the agent cannot a since 10:14:30 (x), nor b since 10:14:30 (y): make room on the disk of " + domain.Dir("d") + ", it goes on by itself then": note.DiskFull{
 			Domain: "d", Troubles: []resident.Trouble{{What: "a", Error: "x", Since: since}, {What: "b", Error: "y", Since: since}}},
-		"of 10 datagrams with reports the newest 4 are kept (radar collect --keep)": note.ReportsKept{Datagrams: 10, Kept: 4},
-		"no packet matches; 2 reports collected since 10:14:30":                     note.NoReportMatches{Reports: 2, Since: since},
+		"of 10 datagrams with reports the newest 4 are kept (radar collect --keep)":               note.ReportsKept{Datagrams: 10, Kept: 4},
+		"the monitor has nothing on latencies: it counts":                                         note.CannotAnswer{Source: "the monitor", What: "latencies", Why: "it counts"},
+		"links, rules and sockets of nodes are left out: the answer is of several domains (a, b)": note.SeveralDomains{Domains: []string{"a", "b"}},
+		"--last 5: so many packets of each domain":                                                note.LastOfEachDomain{Last: 5},
+		"no packet matches; 2 reports collected since 10:14:30":                                   note.NoReportMatches{Reports: 2, Since: since},
 	} {
 		if _, text := w.Note(n); text != want {
 			t.Errorf("%T says\n%s, want\n%s", n, text, want)

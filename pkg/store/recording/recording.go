@@ -39,8 +39,13 @@ func Open(path string) (*Recording, error) {
 
 // Again is the same recording for another goroutine.
 func (r *Recording) Again() *Recording {
+	return r.In(r.Scope)
+}
+
+// In is the same recording for another goroutine, whose nodes and ports have the names that a scope gives them.
+func (r *Recording) In(scope packet.Scope) *Recording {
 	own := *r
-	own.names = packet.NewRecorder(r.Scope)
+	own.Scope, own.names = scope, packet.NewRecorder(scope)
 	return &own
 }
 
