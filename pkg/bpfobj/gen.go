@@ -5,7 +5,7 @@
 // load, pkg/vnet/backpack reads. pkg/dut loads and reads its own.
 //
 // bpf2go puts the object's name before names that have their system's prefix already (IntIntPort,
-// IntIntPortFlagINT_PORT_SOURCE). The last lines below take that away: types are IntPort, and constants have the name that
+// IntIntPortFlagINT_PORT_SOURCE). The last line below takes that away: types are IntPort, and constants have the name that
 // they have in C.
 package bpfobj
 
@@ -17,5 +17,4 @@ package bpfobj
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type collect_band -type collect_band_flag -type collect_shared_band -type collect_template_head -type collect_small -type collect_large -type collect_up -type collect_allowed Collect ../../bpf/collect/collect.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type dut_stamps -type dut_point -type dut_mark -type dut_magic Dut ../../bpf/dut/dut.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 -type int_port -type int_port_flag -type int_mode -type int_control -type int_skip -type int_done -type int_counters -type int_report -type int_report_flag Int ../../bpf/int/node.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu
-//go:generate sed -Ei -e "s/\\b(Int|Dut|Collect)\\1[A-Z][A-Za-z]*((INT|DUT|COLLECT)_[A-Z0-9_]+)\\b/\\2/g" -e "s/\\b(Int|Dut|Collect)\\1([A-Z])/\\1\\2/g" int_x86_bpfel.go dut_x86_bpfel.go collect_x86_bpfel.go
-//go:generate gofmt -w int_x86_bpfel.go dut_x86_bpfel.go collect_x86_bpfel.go
+//go:generate sh -c "sed -Ei -e 's/\\b([A-Z][a-z]+)\\1[A-Za-z]*[a-z]([A-Z]+_[A-Z0-9_]+)\\b/\\2/g' -e 's/\\b([A-Z][a-z]+)\\1([A-Z])/\\1\\2/g' *_x86_bpfel.go && gofmt -w *_x86_bpfel.go"

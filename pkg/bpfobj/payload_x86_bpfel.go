@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type PayloadPayloadEntry struct {
+type PayloadEntry struct {
 	_    structs.HostLayout
 	Head PayloadRdrPayload
 	Data [16448]uint8

@@ -34,6 +34,15 @@ func SetConstants(spec *ebpf.CollectionSpec, consts map[string]any, used map[str
 	return nil
 }
 
+// SetAll is SetConstants of a single object, which has all of consts.
+func SetAll(spec *ebpf.CollectionSpec, consts map[string]any) error {
+	used := make(map[string]bool)
+	if err := SetConstants(spec, consts, used); err != nil {
+		return err
+	}
+	return CheckUsed(consts, used)
+}
+
 // CheckUsed refuses constants that no object has: one was renamed.
 func CheckUsed(consts map[string]any, used map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(consts)) {

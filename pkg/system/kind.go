@@ -55,6 +55,11 @@ var (
 	ErrOtherVersion = errors.New("of another radar")
 )
 
+// IsAbsent reports whether err says that there is nothing at all of a domain.
+func IsAbsent(err error) bool {
+	return errors.Is(err, ErrNotAttached) && !errors.Is(err, ErrHalfAttached)
+}
+
 type halfError struct{ text string }
 
 func (e *halfError) Error() string { return e.text }

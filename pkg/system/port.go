@@ -43,6 +43,19 @@ func (p Port) Stands() bool {
 	return p.At(hook.Ingress).Stands() && p.At(hook.Egress).Stands()
 }
 
+// LacksQdisc reports whether Attach would make the clsact qdisc. What a domain makes is in its description before it is there:
+// afterwards nobody can tell whose a qdisc is that has no filter.
+func (p Port) LacksQdisc() (bool, error) {
+	if p.By != hook.ByClsact {
+		return false, nil
+	}
+	lacks, err := hook.LacksClsact(p.Ifindex)
+	if err != nil {
+		return false, loader.QdiscError(err)
+	}
+	return lacks, nil
+}
+
 // Attach puts both programs there, first what takes off again what the other one gives to packets. One that stands already stays, or
 // is replaced at once for every packet. made: the clsact qdisc was missing. On failure what was missing is missing again.
 func (p Port) Attach(progs Pair, replace bool) (made bool, err error) {

@@ -4,7 +4,6 @@ package inband
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
 	"github.com/vnetradar/radar/pkg/words"
@@ -59,7 +59,7 @@ func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error
 		Domain: k.Domain, Names: names, Drain: !noDrain,
 		EndAgent: func() error { return agent.End(ctx, k.Domain) },
 	})
-	if errors.Is(err, node.ErrNotAttached) && !errors.Is(err, node.ErrHalfAttached) {
+	if system.IsAbsent(err) {
 		return printDetached(k, &detachedView{Domain: k.Domain})
 	}
 	if err != nil {

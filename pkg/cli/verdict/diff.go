@@ -22,7 +22,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -209,7 +209,7 @@ func readRun(k *kit.Kit, ctx context.Context, s *answer.Selection, run *compare.
 		return fault.Usage.Errorf("there is no such recording or file, and no domain can have that name")
 	}
 	err = readSources(k, ctx, s, run, func() (*answer.Sources, []answer.Note, error) { return answer.Open(run.Name, s) })
-	if errors.Is(err, domain.ErrNotAttached) && !errors.Is(err, domain.ErrHalfAttached) && run.Packets() == 0 {
+	if system.IsAbsent(err) && run.Packets() == 0 {
 		return errors.New("there is no such recording or file, and no domain of that name is attached")
 	}
 	return err

@@ -7,6 +7,7 @@
 //   - Troubles are what an agent fails to do, kept where others can read it, also when the disk is full. A Logger notes
 //     them, and logs each once.
 //   - A Life is what the process has that sits there.
+//   - A Keeper is its loop: it renews the lease, and looks at interfaces.
 //   - Paced bounds what a loop does for events that others can cause without end.
 //   - A Pulse wakes the loops of an agent together; Rest says which of them may wait.
 package resident

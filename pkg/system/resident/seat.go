@@ -3,9 +3,13 @@
 package resident
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/background"
@@ -63,6 +67,18 @@ func (s Seat) Ensure() (background.Started, error) {
 		return background.Started{PID: p.PID}, nil
 	}
 	return s.Start()
+}
+
+// endTime is how long an agent may take to end by itself.
+const endTime = 5 * time.Second
+
+// End ends the agent, if there is one.
+func (s Seat) End(ctx context.Context) error {
+	p, err := s.Find()
+	if err != nil || p.PID == 0 {
+		return err
+	}
+	return p.End(ctx, s.name(), endTime, unix.SIGTERM, unix.SIGKILL)
 }
 
 // Claim makes the calling process the agent. ErrRunning: another one is. The state directory must exist.

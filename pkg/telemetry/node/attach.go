@@ -11,7 +11,6 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/hook"
 	"github.com/vnetradar/radar/pkg/host"
-	"github.com/vnetradar/radar/pkg/loader"
 	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/telemetry/send"
 )
@@ -133,9 +132,9 @@ func (n *Node) claimQdiscs(list []Interface) error {
 		if found == nil || p.OwnQdisc && found.Ifindex == p.Ifindex {
 			continue
 		}
-		lacks, err := hook.LacksClsact(found.Ifindex)
+		lacks, err := system.Port{By: hook.ByClsact, Ifindex: found.Ifindex}.LacksQdisc()
 		if err != nil {
-			return fmt.Errorf("%s/%s: %w", n.Name, p.Name, loader.QdiscError(err))
+			return fmt.Errorf("%s/%s: %w", n.Name, p.Name, err)
 		}
 		if lacks {
 			if found.Ifindex != p.Ifindex {

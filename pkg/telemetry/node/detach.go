@@ -45,7 +45,7 @@ func Detach(ctx context.Context, req DetachRequest) (*Detached, error) {
 	}
 	defer unlock()
 	d, err := Load(req.Domain)
-	if errors.Is(err, ErrNotAttached) && !errors.Is(err, ErrHalfAttached) {
+	if system.IsAbsent(err) {
 		_ = Kind.Forget(req.Domain)
 		return nil, err
 	}

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -82,8 +81,7 @@ func (d *Domain) loadPrograms(n *Node, has kernelHas, maps map[string]*ebpf.Map)
 		bpfobj.IntVarCfgTimes: number(has.times), bpfobj.IntVarCfgQueues: number(has.queues),
 		bpfobj.IntVarCfgEntries: uint32(len(expressions)), bpfobj.IntVarCfgWatchlist: list,
 	}
-	used := make(map[string]bool)
-	if err := errors.Join(loader.SetConstants(spec, consts, used), loader.CheckUsed(consts, used)); err != nil {
+	if err := loader.SetAll(spec, consts); err != nil {
 		return progs, err
 	}
 	size := 0

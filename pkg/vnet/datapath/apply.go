@@ -218,7 +218,7 @@ func (a *applier) planQdiscs() error {
 	for _, n := range nodes {
 		err := inNode(n, topo.NodeSpec.Open, func() error {
 			for _, p := range of[n.ID] {
-				lacks, err := hook.LacksClsact(p.Ifindex)
+				lacks, err := port.At(a.c.Next, p).LacksQdisc()
 				if err != nil {
 					return fmt.Errorf("attach %s: %w", merge.PortName(a.c.Next, p), err)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/telemetry/control"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 	"github.com/vnetradar/radar/pkg/telemetry/node/agent"
@@ -240,7 +241,7 @@ func (c *conn) Holds(ctx context.Context) (bool, error) {
 func (c *conn) Counters(context.Context) (map[string]uint64, error) {
 	counts := make(map[string]uint64)
 	d, err := node.Load(c.domain)
-	if errors.Is(err, node.ErrNotAttached) && !errors.Is(err, node.ErrHalfAttached) {
+	if system.IsAbsent(err) {
 		return counts, nil
 	}
 	if err != nil {
@@ -302,7 +303,7 @@ func (c *conn) detach(ctx context.Context, d *node.Domain, names ...string) erro
 		Domain: c.domain, Names: names, Drain: gives(d),
 		EndAgent: func() error { return agent.End(ctx, c.domain) },
 	})
-	if errors.Is(err, node.ErrNotAttached) && !errors.Is(err, node.ErrHalfAttached) {
+	if system.IsAbsent(err) {
 		return nil
 	}
 	return err

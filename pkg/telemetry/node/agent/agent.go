@@ -20,7 +20,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/host/background"
@@ -44,21 +43,10 @@ func Ensure(name string) (background.Started, error) {
 	return seat(name).Ensure()
 }
 
-// endTime is how long an agent may take to send what it has.
-const endTime = 5 * time.Second
-
-// End ends the agent, if there is one.
-func End(ctx context.Context, name string) error {
-	p, err := Find(name)
-	if err != nil || p.PID == 0 {
-		return err
-	}
-	return p.End(ctx, "INT agent", endTime, unix.SIGTERM, unix.SIGKILL)
-}
+// End ends the agent, if there is one: it sends what it has.
+func End(ctx context.Context, name string) error { return seat(name).End(ctx) }
 
 const (
-	lookEvery = time.Second           // at interfaces, and whether the description has changed, where nothing is heard
-	lookGap   = 10 * time.Millisecond // between looks at least, however much is heard
 	ringEvery = 10 * time.Millisecond // between looks at a ring that has something: each look costs programs a wakeup
 	ringMost  = time.Second           // between looks at one that has nothing, and says so
 )
@@ -72,7 +60,7 @@ type Agent struct {
 	watcher *node.Watcher
 	hearing *system.Listener // of interfaces; nil: the kernel tells nothing
 	heard   <-chan struct{}
-	looks   time.Duration // lookEvery
+	looks   time.Duration // at interfaces, where nothing is heard; 0: as a Keeper does
 	reader  *ringbuf.Reader
 	ring    *ebpf.Map
 	file    statedir.Stamp // of the description
@@ -90,7 +78,7 @@ type Agent struct {
 
 // Open makes the calling process the agent of a domain. resident.ErrRunning: there is one. The caller closes it.
 func Open(name string, log *slog.Logger) (_ *Agent, err error) {
-	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), looks: lookEvery, since: time.Now()}
+	a := &Agent{name: name, log: log, watcher: node.NewWatcher(), since: time.Now()}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -150,7 +138,8 @@ func (a *Agent) Close() {
 // Run works until ctx ends, or the domain is gone. ready is called once everything runs. What is in the
 // ring when ctx ends is still sent.
 func (a *Agent) Run(ctx context.Context, ready func()) error {
-	if err := a.renew(); err != nil && !errors.Is(err, system.ErrDetaching) && !errors.Is(err, resident.ErrDeserted) {
+	life, isDeserted := a.lives()
+	if err := resident.Renew(a.control.Lease(), life, isDeserted); err != nil && !errors.Is(err, system.ErrDetaching) && !errors.Is(err, resident.ErrDeserted) {
 		return err
 	}
 	if err := a.saveState(); err != nil {
@@ -171,71 +160,25 @@ func (a *Agent) Run(ctx context.Context, ready func()) error {
 	return err
 }
 
-func (a *Agent) renew() error {
-	a.mu.Lock()
-	lease := a.domain.Options.Lease
-	wall := a.control.SetWall()
-	a.reports.wall = wall
-	deserted := a.domain.IsDeserted()
-	a.mu.Unlock()
-	return resident.Renew(a.control.Lease(), lease, deserted)
+// keep is the loop that renews the lease and looks at interfaces.
+func (a *Agent) keep(ctx context.Context) error {
+	k := resident.Keeper{Lease: a.control.Lease(), State: a.lives, Heard: a.heard, Looks: a.looks, Warn: a.note, Look: func() error {
+		if err := a.look(); err != nil {
+			return err
+		}
+		a.note("write its state", a.saveState())
+		return nil
+	}}
+	return k.Run(ctx)
 }
 
-// every is how often the lease is renewed.
-func (a *Agent) every() time.Duration {
+// lives says for how long the lease is renewed, and whether all ports are gone. It takes over that the wall clock was set.
+func (a *Agent) lives() (life time.Duration, isDeserted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if lease := a.domain.Options.Lease; lease > 0 {
-		return min(a.looks, lease/system.RenewsPerLife)
-	}
-	return a.looks
+	a.reports.wall = a.control.SetWall()
+	return a.domain.Options.Lease, a.domain.IsDeserted()
 }
-
-// keep renews the lease and looks at interfaces: as soon as something is heard of one, and now and then in case nothing
-// was. ErrNotAttached: another process has taken the domain off.
-func (a *Agent) keep(ctx context.Context) error {
-	ticker := time.NewTicker(a.every())
-	defer ticker.Stop()
-	heard := resident.Paced{Events: a.heard, Gap: lookGap, Burst: lookBurst, Share: lookShare}
-	var looked time.Time
-	due := true
-	for {
-		err := a.renew()
-		if !errors.Is(err, system.ErrDetaching) { // its detaching ends the agent
-			a.note("renew the lease", err)
-		}
-		if resident.HasEnded(err, a.control.Lease()) {
-			if err := a.look(); errors.Is(err, node.ErrNotAttached) { // what is known may be a second old
-				return err
-			}
-			if err = a.renew(); errors.Is(err, resident.ErrDeserted) {
-				return err
-			}
-		}
-		if (err == nil || errors.Is(err, resident.ErrDeserted)) && (due || time.Since(looked) >= a.looks) {
-			due, looked = false, time.Now()
-			if err := a.look(); errors.Is(err, node.ErrNotAttached) {
-				return err
-			}
-			a.note("write its state", a.saveState())
-			heard.Did(looked, time.Now())
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		case <-heard.C():
-			due = heard.IsDue(time.Now()) || due
-		}
-	}
-}
-
-// How much of a core's time looks take that something heard is the cause of: whoever controls a node can change its
-// interfaces without end, and programs are loaded for one that is new.
-const (
-	lookBurst = time.Second // at once
-	lookShare = 10          // in the long run a part of it, one of so many
-)
 
 // look reads the description again if it has changed, and brings up to date what programs know.
 func (a *Agent) look() error {
