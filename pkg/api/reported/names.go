@@ -20,6 +20,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	upDesc          = desc("collect_up", "1: the domain's collector runs. Of one that has ended nothing else is here.")
+	unreadableDesc  = desc("collect_unreadable", "1: what the domain's collector has written cannot be read.")
 	occupancyDesc   = desc("int_queue_occupancy", "Occupancy of a queue, as its node sends it: bytes, cells or packets.", atQueue...)
 	congestedDesc   = desc("int_queue_congested", "1: a queue is congested.", atQueue...)
 	utilizationDesc = desc("int_link_utilization", "Utilisation of an egress port, as its node sends it.", atPort...)

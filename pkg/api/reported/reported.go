@@ -135,8 +135,8 @@ func (k Kept) Collect(ch chan<- prometheus.Metric) {
 		if name == k.Except {
 			continue
 		}
-		if err := k.collect(ch, name); err != nil {
-			ch <- prometheus.NewInvalidMetric(upDesc, err)
+		if err := k.collect(ch, name); err != nil { // the others are there all the same
+			(&series{ch: ch, domain: name}).send(unreadableDesc, prometheus.GaugeValue, 1)
 		}
 	}
 }

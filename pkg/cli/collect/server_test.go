@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,8 +34,8 @@ func (w *serverWorld) command(name string, args ...string) *exec.Cmd {
 // ask returns the code and the body of an answer.
 func (w *serverWorld) ask(url string, more ...string) (code, text string) {
 	w.Helper()
-	out, err := w.command("curl", append([]string{"-s", "-w", "\n%{http_code}", url}, more...)...).Output()
-	if err != nil {
+	out, err := w.command("curl", append([]string{"-s", "--max-time", "30", "-w", "\n%{http_code}", url}, more...)...).Output()
+	if err != nil { // or it is a stream that does not end
 		w.Fatalf("%s: %v", url, err)
 	}
 	i := strings.LastIndexByte(string(out), '\n')
@@ -61,7 +62,8 @@ func (w *serverWorld) values(address string) map[string]any {
 // TLS, nothing but what is collected is there.
 func TestCollectServer(t *testing.T) {
 	need.Programs(t, "curl")
-	w := &serverWorld{T: t, net: nstest.New(t, "c"), env: append(os.Environ(), "RADAR_STATE_DIR="+t.TempDir(), clitest.ExecEnv+"=1")}
+	state := t.TempDir()
+	w := &serverWorld{T: t, net: nstest.New(t, "c"), env: append(os.Environ(), "RADAR_STATE_DIR="+state, clitest.ExecEnv+"=1")}
 	w.net.Run("c", "ip", "link", "set", "lo", "up")
 	self, err := os.Executable()
 	if err != nil {
@@ -125,6 +127,10 @@ func TestCollectServer(t *testing.T) {
 	}
 	clitest.Interrupt(t, collector)
 	clitest.Interrupt(t, open)
+	said, err := os.ReadFile(collector.Stderr.(*os.File).Name())
+	if err != nil || strings.Contains(string(said), "error gathering") {
+		t.Errorf("the collector says %s, %v", said, err)
+	}
 	nstest.WaitFor(t, "radar serve to see that the collectors have ended", func() bool {
 		_, text := w.ask(served + "/metrics")
 		return strings.Contains(text, "radar_collect_up{domain=\"default\"} 0\n") && !strings.Contains(text, "radar_collect_reports_total{")
@@ -132,5 +138,12 @@ func TestCollectServer(t *testing.T) {
 	if _, text := w.ask(served + "/api/v1/domains/default/values"); !strings.Contains(text, "collector_ended") {
 		t.Errorf("values of a collector that has ended: %s", text)
 	}
+	if err := os.WriteFile(filepath.Join(state, "reports", "other", "collector.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nstest.WaitFor(t, "radar serve to say what cannot be read", func() bool {
+		_, text := w.ask(served + "/metrics")
+		return strings.Contains(text, "radar_collect_unreadable{domain=\"other\"} 1\n") && strings.Contains(text, "radar_collect_up{domain=\"default\"} 0\n")
+	})
 	clitest.Interrupt(t, server)
 }
