@@ -192,17 +192,19 @@ transparency: deps-test build ## runs with radar against runs without, one table
 		go test -count=1 -v -timeout 45m -parallel 5 -run 'Test/$(CASE)' ./lab/test/transparency | grep -vE '^ *(===|--- PASS)'
 endif
 
-.PHONY: bench bench-short bench-xdp bench-record bench-check
+.PHONY: bench bench-short bench-xdp bench-record bench-check bench-pages
 bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some 25 minutes, says what took how long (BENCH=regexp: those alone)
 	go run ./cmd/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
 bench-short: deps-run build
 	go run ./cmd/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
 bench-xdp: ## what a telemetry report costs at XDP, above a program that drops it at once
 	go test ./pkg/telemetry/xdp -run '^$$' -bench XDP
-bench-record: ## docs/performance.md, docs/results and README.md: the figures of bin/bench.json
-	lab/performance.sh bin/bench.json
+bench-record: need-go ## bin/bench.json becomes the recorded run, of which docs/performance.md, docs/results and README.md are made
+	go run ./cmd/bench -record bin/bench.json
 bench-check: need-go ## whether the recorded figures are of the programs in this tree
-	go run ./cmd/bench -recorded docs/performance.md -recorded docs/results/performance.md
+	go run ./cmd/bench -recorded
+bench-pages: need-go ## these pages anew, of the recorded run (go test ./cmd/bench says whether they are)
+	go run ./cmd/bench -pages
 
 .PHONY: experiments experiments-report experiments-record experiments-check experiments-env
 EXPERIMENTS_ENV := .cache/experiments

@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // agents measures the share of a CPU that the agent takes: of a domain that rests, and at 100,000 packets a
 // second, which nobody follows.
-func agents(ctx context.Context, o *options) ([]Table, error) {
+func agents(ctx context.Context, o *options) ([]result.Table, error) {
 	const rate = 100_000
 	rounds, long := o.pick(o.rounds, 1), 4*time.Second
 	if o.short {
@@ -62,16 +64,16 @@ func agents(ctx context.Context, o *options) ([]Table, error) {
 			}
 		}
 	}
-	t := Table{Columns: []string{"% of a CPU", "at rest", "100,000 packets a second", "of radar's"}}
+	t := result.Table{Columns: []string{"% of a CPU", "at rest", "100,000 packets a second", "of radar's"}}
 	for b, build := range builds {
 		name := "the agent"
 		if b > 0 {
 			name += " of " + build.name
 		}
-		t.add(name, figure(percent, idle[b]), figure(percent, busy[b]), figure(times, ratios(busy[b], busy[0])))
+		t.Add(name, result.Of(result.Percent, idle[b]), result.Of(result.Percent, busy[b]), result.Of(result.Times, result.Ratios(busy[b], busy[0])))
 	}
-	t.note("%d rounds of %v each, in which %s thousand packets a second were sent; scaled", rounds, long, figure(kpps, rates))
-	return []Table{t}, nil
+	t.Note("%d rounds of %v each, in which %s thousand packets a second were sent; scaled", rounds, long, result.Of(result.Kpps, rates))
+	return []result.Table{t}, nil
 }
 
 // while runs f while a network has radar on it, with the number of the agent's process.

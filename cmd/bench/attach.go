@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // attachMany measures radar attach and radar detach of a network with many ports, by either
 // way to attach programs.
-func attachMany(ctx context.Context, o *options) ([]Table, error) {
+func attachMany(ctx context.Context, o *options) ([]result.Table, error) {
 	nodes, rounds := o.pick(200, 20), o.pick(5, 1)
 	n, err := newMesh(ctx, nodes)
 	if err != nil {
@@ -43,12 +45,12 @@ func attachMany(ctx context.Context, o *options) ([]Table, error) {
 			off[i] = append(off[i], time.Since(start).Seconds())
 		}
 	}
-	t := Table{Columns: []string{"seconds", "attach", "detach"}}
+	t := result.Table{Columns: []string{"seconds", "attach", "detach"}}
 	for i, hook := range hooks {
-		t.add(hook, figure(seconds, on[i]), figure(seconds, off[i]))
+		t.Add(hook, result.Of(result.Seconds, on[i]), result.Of(result.Seconds, off[i]))
 	}
-	t.note("%d ports in %d nodes, %d rounds", len(n.ports), nodes, rounds)
-	return []Table{t}, nil
+	t.Note("%d ports in %d nodes, %d rounds", len(n.ports), nodes, rounds)
+	return []result.Table{t}, nil
 }
 
 // newMesh links each node with the next, with one some way on, and every other node with

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
@@ -24,8 +25,8 @@ func curvePackets(o *options) int { return max(o.packets/2, 1) }
 
 // measureCurve measures points round after round: their cost less that of the do-nothing
 // program, and its ratio to the first point's.
-func measureCurve(ctx context.Context, o *options, st *stand, what string, points []point) (Table, error) {
-	t := Table{Columns: []string{what, "sum less nop, ns", "of the first", "source egress, ns", "of the first", "not measured"}}
+func measureCurve(ctx context.Context, o *options, st *stand, what string, points []point) (result.Table, error) {
+	t := result.Table{Columns: []string{what, "sum less nop, ns", "of the first", "source egress, ns", "of the first", "not measured"}}
 	nops, own := make([][]sample, len(points)), make([][]sample, len(points))
 	for round := range o.rounds {
 		o.progress("  round %d of %d", round+1, o.rounds)
@@ -47,24 +48,24 @@ func measureCurve(ctx context.Context, o *options, st *stand, what string, point
 	}
 	source := func(h hook) bool { return h == hooks[0] }
 	net := func(i int, wanted func(hook) bool) []float64 {
-		return less(sums(own[i], wanted), sums(nops[i], wanted))
+		return result.Less(sums(own[i], wanted), sums(nops[i], wanted))
 	}
 	for i, p := range points {
 		var lost []float64
 		for _, s := range own[i] {
 			lost = append(lost, 100*float64(s.refused)/float64(s.packets))
 		}
-		t.add(p.name,
-			figure(ns, net(i, allHooks)), figure(times, ratios(net(i, allHooks), net(0, allHooks))),
-			figure(ns, net(i, source)), figure(times, ratios(net(i, source), net(0, source))),
-			figure(percent, lost))
+		t.Add(p.name,
+			result.Of(result.Ns, net(i, allHooks)), result.Of(result.Times, result.Ratios(net(i, allHooks), net(0, allHooks))),
+			result.Of(result.Ns, net(i, source)), result.Of(result.Times, result.Ratios(net(i, source), net(0, source))),
+			result.Of(result.Percent, lost))
 	}
 	return t, nil
 }
 
 // curveSlots has rings in which more and more slots are those of packets that never
 // arrive, between others that do.
-func curveSlots(ctx context.Context, o *options) ([]Table, error) {
+func curveSlots(ctx context.Context, o *options) ([]result.Table, error) {
 	slots := uint32(o.pick(1<<18, 1<<14))
 	levels := []int{0, 25, 50, 75, 90, 95, 99, 100}
 	if o.short {
@@ -110,9 +111,9 @@ func curveSlots(ctx context.Context, o *options) ([]Table, error) {
 		points = append(points, point{fmt.Sprintf("%d %%", level), 0, 1 + i, arrives, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, s, "ring in flight", points)
-	t.note("%d packets a round; a ring of 2^%d whose slots in flight are spread evenly, none of which expires meanwhile", curvePackets(o), log2(slots))
-	t.note("A source looks at 64 slots at most; a packet for which it finds none passes as it is, and is counted.")
-	return []Table{t}, err
+	t.Note("%d packets a round; a ring of 2^%d whose slots in flight are spread evenly, none of which expires meanwhile", curvePackets(o), log2(slots))
+	t.Note("A source looks at 64 slots at most; a packet for which it finds none passes as it is, and is counted.")
+	return []result.Table{t}, err
 }
 
 func log2(n uint32) (log int) {
@@ -148,7 +149,7 @@ func (m *meter) occupy(d *design, arrives, stays *datagrams, slots, percent int)
 func isSpread(i, percent int) bool { return (i+1)*percent/100 > i*percent/100 }
 
 // curveFlows sends packets of more and more flows in turn.
-func curveFlows(ctx context.Context, o *options) ([]Table, error) {
+func curveFlows(ctx context.Context, o *options) ([]result.Table, error) {
 	counts := []int{1, 100, 10_000, 1_000_000}
 	c, err := newChain(1, false)
 	if err != nil {
@@ -170,13 +171,13 @@ func curveFlows(ctx context.Context, o *options) ([]Table, error) {
 		points = append(points, point{fmt.Sprint(n), 0, 1, flow, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, s, "flows", points)
-	t.note("each packet of another flow than the one before; %d packets a round, the next round goes on", curvePackets(o))
-	return []Table{t}, err
+	t.Note("each packet of another flow than the one before; %d packets a round, the next round goes on", curvePackets(o))
+	return []result.Table{t}, err
 }
 
 // curvePorts sends packets through more and more lanes in turn, all of whose ports are
 // attached.
-func curvePorts(ctx context.Context, o *options) ([]Table, error) {
+func curvePorts(ctx context.Context, o *options) ([]result.Table, error) {
 	lanes := []int{1, 10, 100, 250}
 	if o.short {
 		lanes = []int{1, 10}
@@ -207,8 +208,8 @@ func curvePorts(ctx context.Context, o *options) ([]Table, error) {
 		points = append(points, point{fmt.Sprint(n * len(hooks)), 2 * i, 2*i + 1, flow, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, s, "ports", points)
-	t.note("%d packets a round, each through four other ports than the one before; %d nodes at most", curvePackets(o), len(c.nodes))
-	return []Table{t}, err
+	t.Note("%d packets a round, each through four other ports than the one before; %d nodes at most", curvePackets(o), len(c.nodes))
+	return []result.Table{t}, err
 }
 
 func nopOn(lanes int) maker {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // maxRouters of the chain.
@@ -18,7 +20,7 @@ const maxRouters = 10
 // exchange measures what ping -f does: an echo goes out when the reply to the one before
 // has come. All distances are measured on one chain: an echo to the node behind router N
 // passes N of them. The rest of the chain has the same programs, and sees nothing.
-func exchange(ctx context.Context, o *options) ([]Table, error) {
+func exchange(ctx context.Context, o *options) ([]result.Table, error) {
 	echoes, rounds := 2000, o.pick(2*o.rounds, 1)
 	distances := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	if o.short {
@@ -49,13 +51,13 @@ func exchange(ctx context.Context, o *options) ([]Table, error) {
 		return nil, err
 	}
 	took, ratio := exchangeTables(u.list, distances, medians)
-	ratio.note("%d rounds; us are medians of %d echoes of 64 bytes. Echoes have DF set, replies have not.", rounds, echoes)
+	ratio.Note("%d rounds; us are medians of %d echoes of 64 bytes. Echoes have DF set, replies have not.", rounds, echoes)
 	ratio.Notes = append(ratio.Notes, u.notes...)
-	return []Table{took, ratio}, nil
+	return []result.Table{took, ratio}, nil
 }
 
 // exchangeTables have the times and their ratios.
-func exchangeTables(list []neighbour, distances []int, medians [][][]float64) (took, ratio Table) {
+func exchangeTables(list []neighbour, distances []int, medians [][][]float64) (took, ratio result.Table) {
 	took.Columns = []string{"routers"}
 	for _, nb := range list {
 		took.Columns = append(took.Columns, nb.name+", us")
@@ -70,15 +72,15 @@ func exchangeTables(list []neighbour, distances []int, medians [][][]float64) (t
 		}
 	}
 	for i, routers := range distances {
-		var lasted, of []*Figure
+		var lasted, of []*result.Figure
 		for k := range list {
-			lasted = append(lasted, figure(us, medians[i][k]))
+			lasted = append(lasted, result.Of(result.Us, medians[i][k]))
 		}
 		for _, p := range pairs {
-			of = append(of, figure(times, ratios(medians[i][p[0]], medians[i][p[1]])))
+			of = append(of, result.Of(result.Times, result.Ratios(medians[i][p[0]], medians[i][p[1]])))
 		}
-		took.add(fmt.Sprint(routers), lasted...)
-		ratio.add(fmt.Sprint(routers), of...)
+		took.Add(fmt.Sprint(routers), lasted...)
+		ratio.Add(fmt.Sprint(routers), of...)
 	}
 	return took, ratio
 }
@@ -130,7 +132,7 @@ func echo(ctx context.Context, n *network, to netip.Addr, count int) (float64, e
 	if err != nil {
 		return 0, fmt.Errorf("echo: %w", err)
 	}
-	return median(taken), nil
+	return result.Median(taken), nil
 }
 
 // echoOnce sends an echo with that number and waits for its reply.

@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 func TestExchangeTables(t *testing.T) {
@@ -12,8 +14,8 @@ func TestExchangeTables(t *testing.T) {
 	// One distance, two rounds, of which the machine is half as fast in one.
 	took, ratio := exchangeTables(list, []int{3}, [][][]float64{{{10, 20}, {11, 22}, {12, 24}, {15, 30}}})
 	var out strings.Builder
-	for _, table := range []Table{took, ratio} {
-		if err := table.write(&out); err != nil {
+	for _, table := range []result.Table{took, ratio} {
+		if err := table.Write(&out); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,9 +7,9 @@
 // root.
 //
 //	go run ./cmd/bench [-list] [-run REGEXP] [-short] [-json FILE]
-//		[-object NAME=FILE.o]... [-watch NAME=EXPRESSION]...
+//		[-object NAME=FILE.o]... [-watch NAME=EXPRESSION]... [-beside NAME=FILE]...
 //	go run ./cmd/bench -from FILE [-run REGEXP]
-//	go run ./cmd/bench -recorded PAGE [-recorded PAGE]...
+//	go run ./cmd/bench -record FILE | -pages | -recorded
 package main
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -cflags "-O2 -g -Wall -Werror -mcpu=v3" -target amd64 Bench ../../bpf/bench/bench.bpf.c -- -I../../bpf -I/usr/include/x86_64-linux-gnu

@@ -7,14 +7,16 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // headers measures what it costs that a program may write packet headers, although it
 // writes none. The kernel makes the header of a cloned skb the program's own: before a
 // program that writes to the packet directly, and in the helper for one that calls it.
-func headers(ctx context.Context, o *options) ([]Table, error) {
+func headers(ctx context.Context, o *options) ([]result.Table, error) {
 	packets := max(o.packets/2, 1) // there are six tables
-	var tables []Table
+	var tables []result.Table
 	for _, kind := range []struct {
 		name    string
 		open    openTraffic
@@ -37,7 +39,7 @@ func headers(ctx context.Context, o *options) ([]Table, error) {
 			}
 			table := perHook(designs, samples)
 			table.Title = name
-			table.note("%d rounds of %s", o.rounds, trains(samples))
+			table.Note("%d rounds of %s", o.rounds, trains(samples))
 			tables = append(tables, table)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
@@ -31,13 +32,13 @@ type hookTest struct {
 // as one skb.
 const inTrains = 10
 
-func hooksPlain(ctx context.Context, o *options) ([]Table, error) {
+func hooksPlain(ctx context.Context, o *options) ([]result.Table, error) {
 	radars := radarDesigns(append(o.builds(), o.watches...))
 	t := hookTest{open: udp(nil), designs: slices.Concat([]maker{nopDesign, floorDesign}, radars, []maker{hashDesign})}
 	return t.run(ctx, o)
 }
 
-func hooksSlots(ctx context.Context, o *options) ([]Table, error) {
+func hooksSlots(ctx context.Context, o *options) ([]result.Table, error) {
 	t := hookTest{open: udp(nil), designs: []maker{nopDesign, floorDesign}}
 	for _, log := range []int{18, 20, 22} {
 		if o.short {
@@ -48,7 +49,7 @@ func hooksSlots(ctx context.Context, o *options) ([]Table, error) {
 	return t.run(ctx, o)
 }
 
-func hooksGSO(ctx context.Context, o *options) ([]Table, error) {
+func hooksGSO(ctx context.Context, o *options) ([]result.Table, error) {
 	t := hookTest{
 		open: tcp, designs: append([]maker{nopDesign, floorDesign}, radarDesigns(o.builds())...),
 		packets: inTrains * o.packets,
@@ -56,12 +57,12 @@ func hooksGSO(ctx context.Context, o *options) ([]Table, error) {
 	return t.run(ctx, o)
 }
 
-func hooksDFClear(ctx context.Context, o *options) ([]Table, error) {
+func hooksDFClear(ctx context.Context, o *options) ([]result.Table, error) {
 	t := hookTest{open: udp(mayFragment), designs: append([]maker{nopDesign, floorDesign}, radarDesigns(o.builds())...)}
 	return t.run(ctx, o)
 }
 
-func hooksIPv6(ctx context.Context, o *options) ([]Table, error) {
+func hooksIPv6(ctx context.Context, o *options) ([]result.Table, error) {
 	t := hookTest{ipv6: true, open: udp6, designs: []maker{nopDesign, floor6Design}}
 	for _, build := range o.builds() {
 		t.designs = append(t.designs,
@@ -71,7 +72,7 @@ func hooksIPv6(ctx context.Context, o *options) ([]Table, error) {
 	return t.run(ctx, o)
 }
 
-func hooksCarry(ctx context.Context, o *options) ([]Table, error) {
+func hooksCarry(ctx context.Context, o *options) ([]result.Table, error) {
 	t := hookTest{open: udp(nil), designs: []maker{nopDesign, floorDesign}}
 	for _, build := range o.builds() {
 		t.designs = append(t.designs,
@@ -91,12 +92,12 @@ type sample struct {
 }
 
 // run measures the designs and makes a table of them.
-func (t *hookTest) run(ctx context.Context, o *options) ([]Table, error) {
+func (t *hookTest) run(ctx context.Context, o *options) ([]result.Table, error) {
 	designs, samples, err := t.measure(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return []Table{hookTable(designs, samples)}, nil
+	return []result.Table{hookTable(designs, samples)}, nil
 }
 
 // measure measures all designs round after round (A B C, A B C, ...), so that whatever
@@ -305,47 +306,47 @@ func allHooks(hook) bool { return true }
 
 // perHook has a column for each design, a row for each hook, and one for their sum less
 // that of the first design, the do-nothing program.
-func perHook(designs []*design, samples [][]sample) Table {
-	t := Table{Columns: []string{"hook"}}
+func perHook(designs []*design, samples [][]sample) result.Table {
+	t := result.Table{Columns: []string{"hook"}}
 	for _, d := range designs {
 		t.Columns = append(t.Columns, d.name)
 	}
 	for _, one := range hooks {
-		var cells []*Figure
+		var cells []*result.Figure
 		for i := range designs {
-			cells = append(cells, figure(ns, sums(samples[i], func(h hook) bool { return h == one })))
+			cells = append(cells, result.Of(result.Ns, sums(samples[i], func(h hook) bool { return h == one })))
 		}
-		t.add(one.name, cells...)
+		t.Add(one.name, cells...)
 	}
-	cells := []*Figure{nil} // of nop itself there is nothing left
+	cells := []*result.Figure{nil} // of nop itself there is nothing left
 	for i := range designs[1:] {
-		cells = append(cells, figure(ns, lessNop(samples, 1+i, allHooks)))
+		cells = append(cells, result.Of(result.Ns, lessNop(samples, 1+i, allHooks)))
 	}
-	t.add("sum less nop", cells...)
+	t.Add("sum less nop", cells...)
 	return t
 }
 
 // lessNop is what a design takes at hooks above the first, the do-nothing program.
 func lessNop(samples [][]sample, design int, wanted func(hook) bool) []float64 {
-	return less(sums(samples[design], wanted), sums(samples[0], wanted))
+	return result.Less(sums(samples[design], wanted), sums(samples[0], wanted))
 }
 
 // hookTable compares with the second design, the floor.
-func hookTable(designs []*design, samples [][]sample) Table {
+func hookTable(designs []*design, samples [][]sample) result.Table {
 	t := perHook(designs, samples)
 	egress := func(h hook) bool { return !h.ingress }
 	for _, row := range []struct {
 		name   string
 		wanted func(hook) bool
 	}{{"of the floor's", allHooks}, {"egress hooks alone", egress}} {
-		cells := []*Figure{nil}
+		cells := []*result.Figure{nil}
 		for i := range designs[1:] {
-			cells = append(cells, figure(times, ratios(lessNop(samples, 1+i, row.wanted), lessNop(samples, 1, row.wanted))))
+			cells = append(cells, result.Of(result.Times, result.Ratios(lessNop(samples, 1+i, row.wanted), lessNop(samples, 1, row.wanted))))
 		}
-		t.add(row.name, cells...)
+		t.Add(row.name, cells...)
 	}
 
-	lost := Row{Name: "packets lost sight of"}
+	lost := result.Row{Name: "packets lost sight of"}
 	for i, d := range designs {
 		text := "-"
 		if d.lost != nil {
@@ -355,10 +356,10 @@ func hookTable(designs []*design, samples [][]sample) Table {
 			}
 			text = fmt.Sprint(n)
 		}
-		lost.Cells = append(lost.Cells, Cell{Text: text})
+		lost.Cells = append(lost.Cells, result.Cell{Text: text})
 	}
 	t.Rows = append(t.Rows, lost)
-	t.note("%d rounds of %s", len(samples[0]), trains(samples))
+	t.Note("%d rounds of %s", len(samples[0]), trains(samples))
 	return t
 }
 

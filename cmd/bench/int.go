@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 
+	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/experiments/peer/inband"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
@@ -20,8 +21,8 @@ import (
 // intNodes measures INT-MD by nodes in eBPF: h1 is the source, the router the transit, h2 the
 // sink. In one table checksums are as local sockets leave them, in the other they are computed at
 // the sender.
-func intNodes(ctx context.Context, o *options) ([]Table, error) {
-	var tables []Table
+func intNodes(ctx context.Context, o *options) ([]result.Table, error) {
+	var tables []result.Table
 	for _, complete := range []bool{false, true} {
 		name, open := "checksums left to the receiver, as between veths", udp(nil)
 		if complete {
@@ -41,8 +42,8 @@ func intNodes(ctx context.Context, o *options) ([]Table, error) {
 		}
 		table := perHook(designs, samples)
 		table.Title = name
-		table.note("INT-MD has six values (32 bytes) of each node, PPTMon's shape one (4 bytes).")
-		table.note("%d rounds of %s", o.rounds, trains(samples))
+		table.Note("INT-MD has six values (32 bytes) of each node, PPTMon's shape one (4 bytes).")
+		table.Note("%d rounds of %s", o.rounds, trains(samples))
 		tables = append(tables, table)
 	}
 	return tables, nil

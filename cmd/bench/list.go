@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"regexp"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // benchmark is something that is measured. Whatever it makes, it removes, also when it
@@ -12,29 +14,37 @@ import (
 type benchmark struct {
 	name  string
 	about string // one line
-	run   func(context.Context, *options) ([]Table, error)
+	run   func(context.Context, *options) ([]result.Table, error)
 }
 
 // benchmarks are all there are, in the order in which they are run.
 var benchmarks = []*benchmark{
-	{"hooks", "ns per packet at each hook, 64-byte UDP", hooksPlain},
-	{"slots", "the same for rings of other sizes", hooksSlots},
-	{"gso", "ns per packet on the wire, TCP whose segments pass the hooks as one", hooksGSO},
-	{"df-clear", "ns per packet that may be fragmented, so that its bits stay as they are", hooksDFClear},
-	{"ipv6", "ns per packet, IPv6", hooksIPv6},
-	{"carry", "ns per packet with the index in the mark or in the header inside nodes", hooksCarry},
-	{"headers", "ns per packet that it costs a program to be able to write headers", headers},
-	{"int", "ns per packet at each hook, INT-MD by nodes in eBPF", intNodes},
-	{"rate", "of one core, what radar takes at 1 Gbit/s of full-size TCP", rate},
-	{"curve-slots", "ns per packet against the part of the ring that is in use", curveSlots},
-	{"curve-flows", "ns per packet against the number of flows", curveFlows},
-	{"curve-ports", "ns per packet against the number of attached ports", curvePorts},
-	{"exchange", "an echo and its reply through 1 to 10 routers, as ping -f", exchange},
-	{"throughput", "what gets through a chain with one router when the sender sends what it can", throughput},
-	{"attach", "attaching and detaching a network with many ports", attachMany},
-	{"agent", "of one CPU, what the agent takes", agents},
-	{"queries", "questions about a full ring, and following it", queries},
-	{"sql", "a recording of 100 million packets, asked in SQL", askSQL},
+	{name: "hooks", about: "ns per packet at each hook, 64-byte UDP", run: hooksPlain},
+	{name: "slots", about: "the same for rings of other sizes", run: hooksSlots},
+	{name: "gso", about: "ns per packet on the wire, TCP whose segments pass the hooks as one", run: hooksGSO},
+	{name: "df-clear", about: "ns per packet that may be fragmented, so that its bits stay as they are", run: hooksDFClear},
+	{name: "ipv6", about: "ns per packet, IPv6", run: hooksIPv6},
+	{name: "carry", about: "ns per packet with the index in the mark or in the header inside nodes", run: hooksCarry},
+	{name: "headers", about: "ns per packet that it costs a program to be able to write headers", run: headers},
+	{name: "int", about: "ns per packet at each hook, INT-MD by nodes in eBPF", run: intNodes},
+	{name: "rate", about: "of one core, what radar takes at 1 Gbit/s of full-size TCP", run: rate},
+	{name: "curve-slots", about: "ns per packet against the part of the ring that is in use", run: curveSlots},
+	{name: "curve-flows", about: "ns per packet against the number of flows", run: curveFlows},
+	{name: "curve-ports", about: "ns per packet against the number of attached ports", run: curvePorts},
+	{name: "exchange", about: "an echo and its reply through 1 to 10 routers, as ping -f", run: exchange},
+	{name: "throughput", about: "what gets through a chain with one router when the sender sends what it can", run: throughput},
+	{name: "attach", about: "attaching and detaching a network with many ports", run: attachMany},
+	{name: "agent", about: "of one CPU, what the agent takes", run: agents},
+	{name: "queries", about: "questions about a full ring, and following it", run: queries},
+	{name: "sql", about: "a recording of 100 million packets, asked in SQL", run: askSQL},
+}
+
+// names are those of all benchmarks, in order.
+func names() (all []string) {
+	for _, b := range benchmarks {
+		all = append(all, b.name)
+	}
+	return all
 }
 
 // choose returns those whose names match.

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/cmd/bench/origin"
+	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
 )
@@ -44,8 +45,10 @@ type options struct {
 	only     *regexp.Regexp
 	list     bool
 	jsonFile string
-	from     string   // print what is there, measure nothing
-	recorded []string // pages whose figures are to be of these programs; measure nothing
+	from     string // print what is there, measure nothing
+	record   string // make what is there the recorded run; measure nothing
+	pages    bool   // make the pages of the recorded run anew; measure nothing
+	recorded bool   // the recorded run is to be of these programs; measure nothing
 
 	progress func(format string, args ...any)
 }
@@ -71,8 +74,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case o.from != "":
 		err = reprint(o, stdout)
-	case o.recorded != nil:
-		err = origin.CheckRecorded(o.recorded, measured...)
+	case o.record != "":
+		err = result.Record(".", o.record)
+	case o.pages:
+		err = result.WritePages(".")
+	case o.recorded:
+		err = result.CheckRecorded(".", measured...)
 	case len(chosen) == 0:
 		err = fmt.Errorf("no benchmark has a name that matches %q; -list shows them", o.only)
 	case o.list:
@@ -106,10 +113,9 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	slots := flags.Uint("slots", 1<<20, "slots of the ring, entries of the hash map")
 	flags.StringVar(&o.jsonFile, "json", "", "write the result to this `file` too; what it has of other benchmarks, of the same commit, stays")
 	flags.StringVar(&o.from, "from", "", "print what this `file`, written by -json, says and measure nothing")
-	flags.Func("recorded", "fail if figures in this `page` are of other programs than these, and measure nothing; may be repeated", func(arg string) error {
-		o.recorded = append(o.recorded, arg)
-		return nil
-	})
+	flags.StringVar(&o.record, "record", "", "make what this `file`, written by -json, says the recorded figures, and the pages anew; measure nothing. In the tree's root")
+	flags.BoolVar(&o.pages, "pages", false, "make the pages of the recorded figures anew; measure nothing")
+	flags.BoolVar(&o.recorded, "recorded", false, "fail if the recorded figures are of other programs than these, and measure nothing")
 	flags.StringVar(&o.radar, "radar", "", "the radar command to measure, a `file`; without it one is built")
 	objectFlags(flags, o)
 	if err := flags.Parse(args); err != nil {
@@ -167,11 +173,11 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return fmt.Errorf("raise the limit of locked memory: %w", err)
 	}
-	r, err := newReport(o.short)
+	r, err := result.New(o.short, measured...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(stdout, r.header())
+	fmt.Fprintln(stdout, r.Header())
 	fmt.Fprintln(stdout, "Medians of interleaved rounds (lowest-highest); ratios are made round by round.")
 	var failed []error
 	for _, b := range chosen {
@@ -183,28 +189,28 @@ func measureAll(ctx context.Context, o *options, chosen []*benchmark, stdout io.
 		}
 		r.Benchmarks = append(r.Benchmarks, m)
 		fmt.Fprintln(stdout)
-		if err := m.write(stdout); err != nil {
+		if err := m.Write(stdout); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
 	}
-	if old, err := readReport(o.jsonFile); err == nil {
-		r.merge(old)
+	if old, err := result.Read(o.jsonFile); err == nil {
+		r.Merge(old, names())
 	}
-	if m := r.compare(); m != nil {
+	if m := r.Compare(); m != nil {
 		fmt.Fprintln(stdout)
-		if err := m.write(stdout); err != nil {
+		if err := m.Write(stdout); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
 	}
-	o.progress("%s", r.times())
+	o.progress("%s", r.Times())
 	if o.jsonFile != "" {
-		failed = append(failed, r.save(o.jsonFile))
+		failed = append(failed, r.Save(o.jsonFile))
 	}
 	return errors.Join(failed...)
 }
 
-func measureOne(ctx context.Context, o *options, b *benchmark) (m *Measured, err error) {
-	m = &Measured{Name: b.name, About: b.about, Load: origin.LoadAverage()}
+func measureOne(ctx context.Context, o *options, b *benchmark) (m *result.Measured, err error) {
+	m = &result.Measured{Name: b.name, About: b.about, Load: origin.LoadAverage()}
 	start := time.Now()
 	o.progress("%s ...", b.name)
 	if m.Tables, err = b.run(ctx, o); err != nil {
@@ -217,12 +223,12 @@ func measureOne(ctx context.Context, o *options, b *benchmark) (m *Measured, err
 
 // reprint prints what an earlier run has found.
 func reprint(o *options, stdout io.Writer) error {
-	r, err := readReport(o.from)
+	r, err := result.Read(o.from)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(stdout, r.header())
-	r.compare() // targets may be others by now
+	fmt.Fprintln(stdout, r.Header())
+	r.Compare() // targets may be others by now
 	found := false
 	for _, m := range r.Benchmarks {
 		if !o.only.MatchString(m.Name) {
@@ -233,7 +239,7 @@ func reprint(o *options, stdout io.Writer) error {
 		}
 		found = true
 		fmt.Fprintln(stdout)
-		if err := m.write(stdout); err != nil {
+		if err := m.Write(stdout); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/lab/test/need"
 )
 
@@ -23,7 +24,7 @@ func TestRun(t *testing.T) {
 	if code := run(context.Background(), args, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
-	r, err := readReport(file)
+	r, err := result.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
@@ -40,7 +41,7 @@ var questions = []question{
 
 // queries asks about a ring that is nearly empty, full, and has been full several times;
 // and follows packets as they come.
-func queries(ctx context.Context, o *options) ([]Table, error) {
+func queries(ctx context.Context, o *options) ([]result.Table, error) {
 	slots, rounds := o.pick(int(program.DefaultOptions().Slots), 1<<14), o.pick(o.rounds, 1)
 	c, err := newChain(1, false)
 	if err != nil {
@@ -68,11 +69,11 @@ func queries(ctx context.Context, o *options) ([]Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Table{asked, followed}, r.detach()
+	return []result.Table{asked, followed}, r.detach()
 }
 
 // askAll measures every question at several stages.
-func askAll(ctx context.Context, o *options, r *radar, mix *mix, slots, rounds int) (t Table, err error) {
+func askAll(ctx context.Context, o *options, r *radar, mix *mix, slots, rounds int) (t result.Table, err error) {
 	stages := []int{slots / 16, slots, 4 * slots} // packets so far
 	took := make([][][]float64, len(questions))   // by question, stage, round
 	for q := range took {
@@ -106,14 +107,14 @@ func askAll(ctx context.Context, o *options, r *radar, mix *mix, slots, rounds i
 	}
 	t.Columns = append(t.Columns, "last/first")
 	for q, question := range questions {
-		var figures []*Figure
+		var figures []*result.Figure
 		for s := range stages {
-			figures = append(figures, figure(seconds, took[q][s]))
+			figures = append(figures, result.Of(result.Seconds, took[q][s]))
 		}
-		figures = append(figures, figure(times, ratios(took[q][len(stages)-1], took[q][0])))
-		t.add(question.name, figures...)
+		figures = append(figures, result.Of(result.Times, result.Ratios(took[q][len(stages)-1], took[q][0])))
+		t.Add(question.name, figures...)
 	}
-	t.note("%d rounds; a ring of %d packets, 1 %% of them of another port, 0.1 %% lost", rounds, slots)
+	t.Note("%d rounds; a ring of %d packets, 1 %% of them of another port, 0.1 %% lost", rounds, slots)
 	return t, nil
 }
 
@@ -130,7 +131,7 @@ func checkAnswer(ctx context.Context, r *radar, slots int) error {
 }
 
 // follow measures the share of a CPU that following takes, at 100,000 packets a second.
-func follow(ctx context.Context, o *options, r *radar, mix *mix, rounds int) (t Table, err error) {
+func follow(ctx context.Context, o *options, r *radar, mix *mix, rounds int) (t result.Table, err error) {
 	const rate = 100_000
 	long := 4 * time.Second
 	if o.short {
@@ -159,10 +160,10 @@ func follow(ctx context.Context, o *options, r *radar, mix *mix, rounds int) (t 
 	}
 	t.Columns = []string{"following", "% of a CPU for 100,000 packets a second"}
 	for w, way := range ways {
-		t.add(way.name, figure(percent, shares[w]))
+		t.Add(way.name, result.Of(result.Percent, shares[w]))
 	}
-	t.add("the agent", figure(percent, agent))
-	t.note("%d rounds of %v, in which %s thousand packets a second were sent; scaled", rounds, long, figure(kpps, rates))
+	t.Add("the agent", result.Of(result.Percent, agent))
+	t.Note("%d rounds of %v, in which %s thousand packets a second were sent; scaled", rounds, long, result.Of(result.Kpps, rates))
 	return t, nil
 }
 

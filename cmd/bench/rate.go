@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 const (
@@ -18,9 +20,9 @@ const (
 // rate measures full-size TCP whose segments pass one by one, and as trains, and says what
 // radar takes of a core at 1 Gbit/s of that. Of segments one by one it says where, too: of
 // trains gso does.
-func rate(ctx context.Context, o *options) ([]Table, error) {
-	t := Table{Columns: []string{"segments pass", "source", "a hop", "sink", "a hop, ns a packet"}}
-	var perHook []Table
+func rate(ctx context.Context, o *options) ([]result.Table, error) {
+	t := result.Table{Columns: []string{"segments pass", "source", "a hop", "sink", "a hop, ns a packet"}}
+	var perHook []result.Table
 	for _, kind := range []struct {
 		name    string
 		open    openTraffic
@@ -33,19 +35,19 @@ func rate(ctx context.Context, o *options) ([]Table, error) {
 			return nil, fmt.Errorf("segments %s: %w", kind.name, err)
 		}
 		rateRows(&t, kind.name, designs, samples)
-		t.note("%s: %d rounds of %s", kind.name, o.rounds, trains(samples))
+		t.Note("%s: %d rounds of %s", kind.name, o.rounds, trains(samples))
 		perHook = append(perHook, hookTable(designs, samples))
 	}
 	perHook[0].Title = "ns per packet at each hook, segments one by one"
-	t.note("radar's programs less do-nothing programs. A hop: the ingress and the egress hook of a node that forwards.")
-	t.note("1 Gbit/s are %.0f packets a second of %d bytes: MTU 1500, on Ethernet, with preamble and gap.", float64(perGigabit), onWire)
-	t.note("Packets that carry data; the receiver's acknowledgements come on top.")
-	return []Table{t, perHook[0]}, nil
+	t.Note("radar's programs less do-nothing programs. A hop: the ingress and the egress hook of a node that forwards.")
+	t.Note("1 Gbit/s are %.0f packets a second of %d bytes: MTU 1500, on Ethernet, with preamble and gap.", float64(perGigabit), onWire)
+	t.Note("Packets that carry data; the receiver's acknowledgements come on top.")
+	return []result.Table{t, perHook[0]}, nil
 }
 
 // rateRows are what the designs behind the do-nothing program and the floor take above the
 // first of these.
-func rateRows(t *Table, name string, designs []*design, samples [][]sample) {
+func rateRows(t *result.Table, name string, designs []*design, samples [][]sample) {
 	for i := 2; i < len(designs); i++ {
 		at := func(node int) []float64 {
 			return lessNop(samples, i, func(h hook) bool { return h.node == node })
@@ -54,7 +56,7 @@ func rateRows(t *Table, name string, designs []*design, samples [][]sample) {
 		if i > 2 { // another build
 			row += ", " + designs[i].name
 		}
-		t.add(row, figure(percent, ofCore(at(h1))), figure(percent, ofCore(at(r1))), figure(percent, ofCore(at(h2))), figure(ns, at(r1)))
+		t.Add(row, result.Of(result.Percent, ofCore(at(h1))), result.Of(result.Percent, ofCore(at(r1))), result.Of(result.Percent, ofCore(at(h2))), result.Of(result.Ns, at(r1)))
 	}
 }
 

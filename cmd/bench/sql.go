@@ -7,10 +7,11 @@ import (
 	"fmt"
 
 	"github.com/vnetradar/radar/cmd/bench/fabric"
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // askSQL asks a recording of a hundred million packets in SQL.
-func askSQL(ctx context.Context, o *options) (tables []Table, err error) {
+func askSQL(ctx context.Context, o *options) (tables []result.Table, err error) {
 	packets, rounds := o.pick(100_000_000, 200_000), o.pick(3, 1)
 	r, err := newRadarCommand(ctx, o)
 	if err != nil {
@@ -22,10 +23,10 @@ func askSQL(ctx context.Context, o *options) (tables []Table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t := Table{Columns: []string{"seconds", fmt.Sprintf("%d packets", packets)}}
+	t := result.Table{Columns: []string{"seconds", fmt.Sprintf("%d packets", packets)}}
 	for i, q := range fabric.Questions {
-		t.add(q.Name, figure(seconds, took[i]))
+		t.Add(q.Name, result.Of(result.Seconds, took[i]))
 	}
-	t.note("%d rounds; %d flows over one or three switches, 0.5 %% of packets lost; the files were made in %.0f s", rounds, fabric.Flows, made.Seconds())
-	return []Table{t}, nil
+	t.Note("%d rounds; %d flows over one or three switches, 0.5 %% of packets lost; the files were made in %.0f s", rounds, fabric.Flows, made.Seconds())
+	return []result.Table{t}, nil
 }

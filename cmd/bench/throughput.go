@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
 // throughput measures what gets through h1 - r1 - h2 when the sender sends what it can:
 // TCP with trains, and UDP whose datagrams fill a frame.
-func throughput(ctx context.Context, o *options) ([]Table, error) {
+func throughput(ctx context.Context, o *options) ([]result.Table, error) {
 	rounds, long := o.pick(2*o.rounds, 1), time.Second
 	if o.short {
 		long = 200 * time.Millisecond
@@ -29,7 +31,7 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 		name    string
 		unit    string
 		measure func(context.Context, *network, time.Duration) (float64, error)
-	}{{"TCP", gbits, saturateTCP}, {"UDP of 1400 bytes", kpps, saturateUDP}}
+	}{{"TCP", result.Gbits, saturateTCP}, {"UDP of 1400 bytes", result.Kpps, saturateUDP}}
 	rates := make([][][]float64, len(kinds)) // by kind, neighbour, round
 	for i := range rates {
 		rates[i] = make([][]float64, len(u.list))
@@ -55,25 +57,25 @@ func throughput(ctx context.Context, o *options) ([]Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := Table{Columns: []string{""}}
+	t := result.Table{Columns: []string{""}}
 	for _, nb := range u.list {
 		t.Columns = append(t.Columns, nb.name)
 	}
 	for i, kind := range kinds {
-		var rate []*Figure
-		ratio := []*Figure{nil}
+		var rate []*result.Figure
+		ratio := []*result.Figure{nil}
 		for k := range u.list {
-			rate = append(rate, figure(kind.unit, rates[i][k]))
+			rate = append(rate, result.Of(kind.unit, rates[i][k]))
 			if k > 0 {
-				ratio = append(ratio, figure(times, ratios(rates[i][k], rates[i][0])))
+				ratio = append(ratio, result.Of(result.Times, result.Ratios(rates[i][k], rates[i][0])))
 			}
 		}
-		t.add(kind.name+", "+kind.unit, rate...)
-		t.add(kind.name+", of none's", ratio...)
+		t.Add(kind.name+", "+kind.unit, rate...)
+		t.Add(kind.name+", of none's", ratio...)
 	}
-	t.note("%d rounds of %v each. Of the packets that radar saw at most %.2f %% in a round were not measured or not read in time.", rounds, long, unseen)
+	t.Note("%d rounds of %v each. Of the packets that radar saw at most %.2f %% in a round were not measured or not read in time.", rounds, long, unseen)
 	t.Notes = append(t.Notes, u.notes...)
-	return []Table{t}, nil
+	return []result.Table{t}, nil
 }
 
 // poll is how long blocking calls wait, so that they see that time is up.

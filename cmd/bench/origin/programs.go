@@ -4,14 +4,10 @@ package origin
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"maps"
-	"os"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/cilium/ebpf"
 )
@@ -49,47 +45,4 @@ func addObject(sum hash.Hash, spec *ebpf.CollectionSpec) {
 	for _, name := range slices.Sorted(maps.Keys(spec.Variables)) {
 		fmt.Fprintln(sum, name, spec.Variables[name].Value)
 	}
-}
-
-// section of a page that make bench-record writes: its name, and the line that says where
-// the figures are from.
-var section = regexp.MustCompile(`(?m)^<!-- ([a-z0-9-]+) -->\n\n(.*)$`)
-
-// CheckRecorded fails if figures of pages are of other programs than these objects have.
-func CheckRecorded(pages []string, objects ...Object) error {
-	ours, err := Programs(objects...)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, page := range pages {
-		errs = append(errs, checkPage(page, ours))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%w\nbpf/ has changed since its cost was measured: run make bench, then make bench-record", err)
-	}
-	return nil
-}
-
-// checkPage lists the sections whose head does not name the programs.
-func checkPage(page, programs string) error {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return fmt.Errorf("read recorded figures: %w", err)
-	}
-	found := section.FindAllStringSubmatch(string(text), -1)
-	if len(found) == 0 {
-		return fmt.Errorf("%s has no section with figures", page)
-	}
-	ours := regexp.MustCompile(`, programs ` + programs + `\b`)
-	var others []string
-	for _, s := range found {
-		if !ours.MatchString(s[2]) {
-			others = append(others, s[1])
-		}
-	}
-	if others == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: figures are of other programs than these (%s): %s", page, programs, strings.Join(others, ", "))
 }

@@ -5,9 +5,6 @@ package origin
 import (
 	"crypto/sha256"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -67,56 +64,5 @@ func TestProgramsDebug(t *testing.T) {
 	})
 	if other != sumOf(t, func(*ebpf.CollectionSpec) {}) {
 		t.Error("an object from other lines is another one")
-	}
-}
-
-// A page with a section of other programs is not up to date, and the error says which it is
-// and what to do.
-func TestCheckRecorded(t *testing.T) {
-	ours, err := Programs(bpfobj.LoadTc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// What programs of a change would be called.
-	other, err := Programs(bpfobj.LoadTc, bpfobj.LoadChange)
-	if err != nil || other == ours {
-		t.Fatal(other, err)
-	}
-	header := func(programs string) string {
-		return "2026-11-22, Linux 6.18.44, 2 CPUs (AMD EPYC), commit b07dc58, programs " + programs
-	}
-	page := func(name string, headers ...string) string {
-		text := "# Figures\n"
-		for i, h := range headers {
-			text += fmt.Sprintf("\n<!-- part-%d -->\n\n%s:\n\n<!-- /part-%d -->\n", i, h, i)
-		}
-		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	good := page("good.md", header(ours), header(ours)+"; a short run, its figures are rough")
-	if err := CheckRecorded([]string{good, good}, bpfobj.LoadTc); err != nil {
-		t.Error(err)
-	}
-	for _, bad := range []string{header(other), header(ours + "0"), "2026-11-22, Linux 6.18.44, commit b07dc58", "Not recorded yet"} {
-		err := CheckRecorded([]string{good, page("bad.md", header(ours), bad)}, bpfobj.LoadTc)
-		if err == nil {
-			t.Errorf("%s: nothing is wrong", bad)
-			continue
-		}
-		text := err.Error()
-		if strings.Contains(text, "good.md") || strings.Contains(text, "part-0") {
-			t.Errorf("%s: %v", bad, err)
-		}
-		for _, want := range []string{"bad.md", "part-1", ours, "run make bench, then make bench-record"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q in: %v", bad, want, err)
-			}
-		}
-	}
-	if err := CheckRecorded([]string{page("empty.md")}, bpfobj.LoadTc); err == nil {
-		t.Error("a page without figures is up to date")
 	}
 }

@@ -31,7 +31,6 @@ var over = map[string]int{
 	"pkg/telemetry/collect/template_quote.go quote()": 81,
 	"pkg/vnet/datapath/apply.go run()":                61,
 	"pkg/vnet/datapath/plan.go prepare()":             62,
-	"cmd/bench lines":                                 4150,
 	"pkg/intwire lines":                               4300,
 	"lab/test/oracle lines":                           4386,
 	"pkg/vnet/rules/xt.go xtBits()":                   71,

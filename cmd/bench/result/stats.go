@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package result
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 
 // Units of figures.
 const (
-	ns      = "ns"
-	us      = "us"
-	seconds = "s"
-	times   = "x"
-	gbits   = "Gbit/s"
-	kpps    = "kpps"
-	percent = "%"
+	Ns      = "ns"
+	Us      = "us"
+	Seconds = "s"
+	Times   = "x"
+	Gbits   = "Gbit/s"
+	Kpps    = "kpps"
+	Percent = "%"
 )
 
 // Figure is what rounds gave: the median with its extremes, and each of them.
@@ -25,12 +25,12 @@ type Figure struct {
 	Median float64   `json:"median"`
 	Min    float64   `json:"min"`
 	Max    float64   `json:"max"`
-	Rounds []float64 `json:"rounds"`
+	Rounds []float64 `json:"rounds,omitempty"`
 }
 
-// figure sums rounds up. What is no number, as a ratio to nothing, is left out; if none
+// Of sums rounds up. What is no number, as a ratio to nothing, is left out; if none
 // is left there is no figure.
-func figure(unit string, rounds []float64) *Figure {
+func Of(unit string, rounds []float64) *Figure {
 	v := slices.DeleteFunc(slices.Clone(rounds), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	if len(v) == 0 {
 		return nil
@@ -44,15 +44,15 @@ func figure(unit string, rounds []float64) *Figure {
 // middle is the median of at least one value, in order.
 func middle(v []float64) float64 { return (v[(len(v)-1)/2] + v[len(v)/2]) / 2 }
 
-// median of at least one value; it puts them in order.
-func median(v []float64) float64 {
+// Median of at least one value; it puts them in order.
+func Median(v []float64) float64 {
 	slices.Sort(v)
 	return middle(v)
 }
 
-// ratios divides round by round: what else the machine did meets both. A base of
+// Ratios divides round by round: what else the machine did meets both. A base of
 // nothing or less, which noise can make of a difference, gives no ratio.
-func ratios(of, base []float64) []float64 {
+func Ratios(of, base []float64) []float64 {
 	out := make([]float64, min(len(of), len(base)))
 	for i := range out {
 		out[i] = math.NaN()
@@ -63,8 +63,8 @@ func ratios(of, base []float64) []float64 {
 	return out
 }
 
-// less subtracts round by round.
-func less(of, base []float64) []float64 {
+// Less subtracts round by round.
+func Less(of, base []float64) []float64 {
 	out := make([]float64, min(len(of), len(base)))
 	for i := range out {
 		out[i] = of[i] - base[i]
@@ -79,11 +79,11 @@ func (f *Figure) String() string {
 	}
 	digits, suffix := 2, ""
 	switch f.Unit {
-	case ns, kpps:
+	case Ns, Kpps:
 		digits = 0
-	case times:
+	case Times:
 		suffix = "x"
-	case percent:
+	case Percent:
 		digits, suffix = 1, "%"
 		if f.Median < 1 {
 			digits = 2
@@ -91,7 +91,7 @@ func (f *Figure) String() string {
 	}
 	number := func(x float64) string { return fmt.Sprintf("%.*f", digits, x) }
 	text := number(f.Median) + suffix
-	if len(f.Rounds) > 1 {
+	if len(f.Rounds) != 1 { // of an old run only the extremes are known
 		text += fmt.Sprintf(" (%s-%s)", number(f.Min), number(f.Max))
 	}
 	return text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package result
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ type Report struct {
 	CPU        string      `json:"cpu"`
 	CPUs       int         `json:"cpus"`
 	Commit     string      `json:"commit"`
-	Programs   string      `json:"programs"` // see measured
+	Programs   string      `json:"programs"` // see origin.Programs
 	Short      bool        `json:"short"`    // figures are rough
 	Benchmarks []*Measured `json:"benchmarks"`
 }
@@ -70,7 +70,7 @@ func (c Cell) String() string {
 }
 
 // add puts figures into a new row.
-func (t *Table) add(name string, figures ...*Figure) {
+func (t *Table) Add(name string, figures ...*Figure) {
 	row := Row{Name: name}
 	for _, f := range figures {
 		row.Cells = append(row.Cells, Cell{Figure: f})
@@ -78,12 +78,12 @@ func (t *Table) add(name string, figures ...*Figure) {
 	t.Rows = append(t.Rows, row)
 }
 
-func (t *Table) note(format string, args ...any) {
+func (t *Table) Note(format string, args ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
 }
 
 // write writes the table as text.
-func (t *Table) write(out io.Writer) error {
+func (t *Table) Write(out io.Writer) error {
 	if t.Title != "" {
 		fmt.Fprintln(out, t.Title)
 	}
@@ -110,11 +110,11 @@ func (t *Table) write(out io.Writer) error {
 }
 
 // write writes what a benchmark found as text.
-func (m *Measured) write(out io.Writer) error {
+func (m *Measured) Write(out io.Writer) error {
 	fmt.Fprintf(out, "%s: %s\n", m.Name, m.About)
 	for i := range m.Tables {
 		fmt.Fprintln(out)
-		if err := m.Tables[i].write(out); err != nil {
+		if err := m.Tables[i].Write(out); err != nil {
 			return err
 		}
 	}
@@ -124,8 +124,8 @@ func (m *Measured) write(out io.Writer) error {
 	return nil
 }
 
-// header says where and when the figures are from.
-func (r *Report) header() string {
+// Header says where and when the figures are from.
+func (r *Report) Header() string {
 	text := fmt.Sprintf("%s, Linux %s, %d CPUs (%s), commit %s, programs %s", r.Time.Format("2006-01-02"), r.Kernel, r.CPUs, r.CPU, r.Commit, r.Programs)
 	if r.Short {
 		text += "; a short run, its figures are rough"
@@ -133,15 +133,17 @@ func (r *Report) header() string {
 	return text
 }
 
-func newReport(short bool) (*Report, error) {
-	programs, err := origin.Programs(measured...)
+// New is a run that has measured nothing yet, of the programs of these objects.
+func New(short bool, objects ...origin.Object) (*Report, error) {
+	programs, err := origin.Programs(objects...)
 	return &Report{
 		Version: reportVersion, Time: time.Now().UTC().Truncate(time.Second), Kernel: origin.Kernel(), CPU: origin.CPU(),
 		CPUs: runtime.NumCPU(), Commit: origin.Commit(), Programs: programs, Short: short,
 	}, err
 }
 
-func readReport(file string) (*Report, error) {
+// Read reads what a run has written.
+func Read(file string) (*Report, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read figures (make bench writes them): %w", err)
@@ -156,11 +158,11 @@ func readReport(file string) (*Report, error) {
 	return r, nil
 }
 
-// merge takes over what an earlier run found of benchmarks that this one has left out, if
+// Merge takes over what an earlier run found of benchmarks that this one has left out, if
 // that run was like this one: of the same commit, unchanged, on the same machine. The same
 // programs are not enough: agent and commands are measured too, and so is all that this
-// command does itself.
-func (r *Report) merge(old *Report) {
+// command does itself. order has the names of all benchmarks.
+func (r *Report) Merge(old *Report, order []string) {
 	if strings.HasSuffix(r.Commit, "-dirty") || r.Commit == origin.Unknown || r.Commit != old.Commit ||
 		r.Kernel != old.Kernel || r.CPU != old.CPU || r.CPUs != old.CPUs || r.Short != old.Short {
 		return
@@ -170,15 +172,15 @@ func (r *Report) merge(old *Report) {
 		found[m.Name] = m
 	}
 	r.Benchmarks = nil
-	for _, b := range benchmarks {
-		if m := found[b.name]; m != nil {
+	for _, name := range order {
+		if m := found[name]; m != nil {
 			r.Benchmarks = append(r.Benchmarks, m)
 		}
 	}
 }
 
-// times says which benchmark took how long, so that one may choose.
-func (r *Report) times() string {
+// Times says which benchmark took how long, so that one may choose.
+func (r *Report) Times() string {
 	var text strings.Builder
 	sum := 0.0
 	for _, m := range r.Benchmarks {
@@ -191,8 +193,8 @@ func (r *Report) times() string {
 	return text.String()
 }
 
-// save writes the report as JSON.
-func (r *Report) save(file string) error {
+// Save writes the report as JSON.
+func (r *Report) Save(file string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)

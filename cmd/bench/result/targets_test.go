@@ -1,44 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package result
 
 import (
 	"strings"
 	"testing"
 )
 
-// Every target must be about a benchmark that there is.
-func TestTargetsNamed(t *testing.T) {
-	for _, target := range targets {
-		found := false
-		for _, b := range benchmarks {
-			found = found || b.name == target.bench
-		}
-		if !found {
-			t.Errorf("%s: no benchmark %s", target.what, target.bench)
-		}
-	}
-}
-
 func TestCompare(t *testing.T) {
 	r := &Report{}
-	if r.compare() != nil {
+	if r.Compare() != nil {
 		t.Error("something is compared with nothing")
 	}
 	rates := Table{}
-	none, radar := figure(times, []float64{1}), figure(times, []float64{0.9, 0.94, 0.96})
-	rates.add("TCP, of none's", none, none, radar)
+	none, radar := Of(Times, []float64{1}), Of(Times, []float64{0.9, 0.94, 0.96})
+	rates.Add("TCP, of none's", none, none, radar)
 	hook := func(sum float64) Table {
 		t := Table{}
-		t.add("of the floor's", nil, figure(times, []float64{1}), figure(times, []float64{sum}))
+		t.Add("of the floor's", nil, Of(Times, []float64{1}), Of(Times, []float64{sum}))
 		return t
 	}
 	echoes := Table{}
-	echoes.add("1", figure(times, []float64{1.05}), figure(times, []float64{1.1}))
-	echoes.add("2", figure(times, []float64{1.2}), figure(times, []float64{1.15}))
+	echoes.Add("1", Of(Times, []float64{1.05}), Of(Times, []float64{1.1}))
+	echoes.Add("2", Of(Times, []float64{1.2}), Of(Times, []float64{1.15}))
 	r.Benchmarks = []*Measured{{Name: "hooks", Tables: []Table{hook(1.55)}}, {Name: "gso", Tables: []Table{hook(1.55)}}, {Name: "throughput", Tables: []Table{rates}}, {Name: "exchange", Tables: []Table{{}, echoes}}}
 	var out strings.Builder
-	if err := r.compare().Tables[0].write(&out); err != nil {
+	if err := r.Compare().Tables[0].Write(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := `target                                            measured                        benchmark
