@@ -128,7 +128,7 @@ generate: objects ## BPF objects, docs/cli, tables of docs/int, the page's bundl
 	go generate ./pkg/intwire ./pkg/telemetry/export ./pkg/api/page
 	go run ./cmd/radar docs cli docs/cli
 objects: deps-bpf
-	go generate ./pkg/bpfobj ./cmd/bench ./experiments/peer/inband
+	go generate ./pkg/bpfobj ./cmd/bench ./cmd/bench/inband
 	lab/tools/generated.sh sums >bpf/objects.sum
 
 .PHONY: p4 p4-test
@@ -193,7 +193,7 @@ transparency: deps-test build ## runs with radar against runs without, one table
 endif
 
 .PHONY: bench bench-short bench-xdp bench-record bench-check bench-pages
-bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some 25 minutes, says what took how long (BENCH=regexp: those alone)
+bench: deps-run build ## what radar costs beside nothing, the floor, tcpdump, the paper's design: some 35 minutes, says what took how long (BENCH=regexp: those alone)
 	go run ./cmd/bench -radar bin/radar -json bin/bench.json $(if $(BENCH),-run '$(BENCH)')
 bench-short: deps-run build
 	go run ./cmd/bench -radar bin/radar -short $(if $(BENCH),-run '$(BENCH)')
@@ -213,7 +213,7 @@ experiments-env: deps-run .cache
 	$(call need,$(PKGS_EXPERIMENTS) $(if $(FULL),$(PKGS_KERNEL)))
 	$(call venv,$(EXPERIMENTS_ENV),experiments/requirements.txt)
 experiments: experiments-env build ## the paper's figures, and ours, measured here: a quarter of an hour, one HTML report (ONLY="01 03" FULL=1 SEED=1)
-	go build -trimpath -o bin/peer ./experiments/peer
+	go build -trimpath -o bin/bench ./cmd/bench
 	$(EXPERIMENTS) $(if $(FULL),--full) $(if $(SEED),--seed $(SEED)) $(ONLY)
 experiments-report: experiments-env ## the report anew, of what has been measured
 	$(EXPERIMENTS) --report

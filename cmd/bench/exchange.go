@@ -21,7 +21,7 @@ const maxRouters = 10
 // has come. All distances are measured on one chain: an echo to the node behind router N
 // passes N of them. The rest of the chain has the same programs, and sees nothing.
 func exchange(ctx context.Context, o *options) ([]result.Table, error) {
-	echoes, rounds := 2000, o.pick(2*o.rounds, 1)
+	echoes, rounds := o.longer(2000, 10_000), o.pick(2*o.rounds, 1)
 	distances := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	if o.short {
 		echoes, distances = 200, []int{1, 10}
@@ -32,26 +32,29 @@ func exchange(ctx context.Context, o *options) ([]result.Table, error) {
 		return nil, err
 	}
 	defer u.close()
+	u.list = append(u.list, inBand())
 
+	ends := make([]int, len(distances)) // the node behind so many routers
+	for i, routers := range distances {
+		ends[i] = routers + 1
+	}
 	medians := make([][][]float64, len(distances)) // by distance, neighbour, round
 	for i := range medians {
 		medians[i] = make([][]float64, len(u.list))
 	}
-	err = u.inTurn(ctx, o, rounds, func(k int) error {
-		for i, routers := range distances {
-			m, err := echo(ctx, u.network, addr4(0, routers, 2), echoes)
-			if err != nil {
-				return fmt.Errorf("%d routers: %w", routers, err)
-			}
-			medians[i][k] = append(medians[i][k], m)
+	err = u.inTurn(ctx, o, rounds, ends, func(k, i int) error {
+		m, err := echo(ctx, u.network, addr4(0, distances[i], 2), echoes)
+		if err != nil {
+			return fmt.Errorf("%d routers: %w", distances[i], err)
 		}
+		medians[i][k] = append(medians[i][k], m)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	took, ratio := exchangeTables(u.list, distances, medians)
-	ratio.Note("%d rounds; us are medians of %d echoes of 64 bytes. Echoes have DF set, replies have not.", rounds, echoes)
+	ratio.Note("%d rounds; us are medians of %d echoes of 64 bytes. Echoes have DF set, replies have not. In-band telemetry is of echoes alone.", rounds, echoes)
 	ratio.Notes = append(ratio.Notes, u.notes...)
 	return []result.Table{took, ratio}, nil
 }

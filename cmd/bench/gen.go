@@ -3,7 +3,7 @@
 // Command bench measures what radar costs: ns per packet and hook of the TC programs beside
 // a do-nothing program, beside the floor (reading the packet and the clock) and beside the
 // hash-map design of the vNetRadar paper; and what people notice, as echoes, throughput and
-// the time that commands take. All of it in network namespaces with real traffic. It needs
+// the time that commands take. The experiments take the paper's figures 7 to 9 from it (experiments/). All of it in network namespaces with real traffic. It needs
 // root.
 //
 //	go run ./cmd/bench [-list] [-run REGEXP] [-short] [-json FILE]

@@ -13,8 +13,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 
+	"github.com/vnetradar/radar/cmd/bench/inband"
 	"github.com/vnetradar/radar/cmd/bench/result"
-	"github.com/vnetradar/radar/experiments/peer/inband"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 )
 

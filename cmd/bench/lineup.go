@@ -79,12 +79,13 @@ func (u *lineup) close() {
 	}
 }
 
-// inTurn runs f round after round with each neighbour on the line, whose number it gets.
-func (u *lineup) inTurn(ctx context.Context, o *options, rounds int, f func(k int) error) error {
+// inTurn runs f round after round with each neighbour on the line, for packets to each of the nodes. It gets the numbers
+// of both.
+func (u *lineup) inTurn(ctx context.Context, o *options, rounds int, ends []int, f func(k, i int) error) error {
 	for round := range rounds {
 		o.progress("  round %d of %d", round+1, rounds)
 		for k, nb := range u.list {
-			if err := with(ctx, nb, u.network, func() error { return f(k) }); err != nil {
+			if err := u.toEach(ctx, nb, ends, func(i int) error { return f(k, i) }); err != nil {
 				return err
 			}
 		}
@@ -92,12 +93,32 @@ func (u *lineup) inTurn(ctx context.Context, o *options, rounds int, f func(k in
 	return nil
 }
 
+// toEach runs f for packets to each of the nodes while the line has a neighbour on it.
+func (u *lineup) toEach(ctx context.Context, nb neighbour, ends []int, f func(i int) error) error {
+	if !nb.perPath {
+		return with(ctx, nb, u.network, ends[len(ends)-1], func() error {
+			for i := range ends {
+				if err := f(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for i, end := range ends {
+		if err := with(ctx, nb, u.network, end, func() error { return f(i) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // with runs f while a network has a neighbour on it.
-func with(ctx context.Context, nb neighbour, n *network, f func() error) error {
+func with(ctx context.Context, nb neighbour, n *network, last int, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	off, err := nb.on(ctx, n)
+	off, err := nb.on(ctx, n, last)
 	if err != nil {
 		return fmt.Errorf("%s: %w", nb.name, err)
 	}

@@ -33,6 +33,8 @@ var benchmarks = []*benchmark{
 	{name: "curve-ports", about: "ns per packet against the number of attached ports", run: curvePorts},
 	{name: "exchange", about: "an echo and its reply through 1 to 10 routers, as ping -f", run: exchange},
 	{name: "throughput", about: "what gets through a chain with one router when the sender sends what it can", run: throughput},
+	{name: "goodput", about: "what gets through slow links of a path through 1 to 10 routers (the paper's Fig. 7)", run: goodput},
+	{name: "cpu", about: "of the whole machine's CPU, while TCP goes through one router at several rates (Fig. 9)", run: machineCPU},
 	{name: "attach", about: "attaching and detaching a network with many ports", run: attachMany},
 	{name: "agent", about: "of one CPU, what the agent takes", run: agents},
 	{name: "queries", about: "questions about a full ring, and following it", run: queries},

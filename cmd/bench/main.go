@@ -34,7 +34,8 @@ func main() {
 // options are what the command line says.
 type options struct {
 	short   bool
-	packets int // in a round of one design at the hooks
+	full    bool // as long and as often as the paper's figures: hours
+	packets int  // in a round of one design at the hooks
 	rounds  int
 	slots   uint32
 	objects []namedObject // other builds, measured beside radar
@@ -57,6 +58,14 @@ type options struct {
 func (o *options) pick(n, few int) int {
 	if o.short {
 		return few
+	}
+	return n
+}
+
+// longer is n, or what the paper's figures have.
+func (o *options) longer(n, paper int) int {
+	if o.full {
+		return paper
 	}
 	return n
 }
@@ -103,6 +112,7 @@ func parseArgs(args []string, stderr io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.short, "short", false, "every benchmark once and briefly, for CI: figures are rough")
+	flags.BoolVar(&o.full, "full", false, "runs of goodput, exchange and cpu as long as the paper's: hours, with as many -rounds")
 	flags.BoolVar(&o.list, "list", false, "list the benchmarks and measure nothing")
 	flags.Func("run", "only benchmarks whose names match this `regexp`", func(arg string) (err error) {
 		o.only, err = regexp.Compile(arg)

@@ -12,14 +12,19 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"github.com/vnetradar/radar/cmd/bench/inband"
 )
 
 // neighbour is something that a whole network can have on it: radar, and what it is
-// compared with. on puts it on and returns what takes it off.
+// compared with. on puts it on and returns what takes it off; packets go from the first node to node last.
 type neighbour struct {
-	name string
-	on   func(context.Context, *network) (off func() error, err error)
+	name    string
+	on      func(ctx context.Context, n *network, last int) (off func() error, err error)
+	perPath bool // it measures packets to one node only
 }
 
 // newNeighbours are nothing, do-nothing programs on radar's hooks, radar with everything
@@ -31,16 +36,16 @@ func newNeighbours(builds []namedRadar, attachFlags ...string) (list []neighbour
 		return nil, nil, nil, err
 	}
 	list = []neighbour{
-		{"none", func(context.Context, *network) (func() error, error) { return func() error { return nil }, nil }},
-		{"nop", func(_ context.Context, n *network) (func() error, error) { return nopEverywhere(n, nop) }},
+		{name: "none", on: func(context.Context, *network, int) (func() error, error) { return func() error { return nil }, nil }},
+		{name: "nop", on: func(_ context.Context, n *network, _ int) (func() error, error) { return nopEverywhere(n, nop) }},
 	}
 	for _, r := range builds {
-		list = append(list, neighbour{r.name, func(ctx context.Context, n *network) (func() error, error) {
+		list = append(list, neighbour{name: r.name, on: func(ctx context.Context, n *network, _ int) (func() error, error) {
 			return r.detach, r.attach(ctx, n, attachFlags...)
 		}})
 	}
 	if path, err := exec.LookPath("tcpdump"); err == nil {
-		list = append(list, neighbour{"tcpdump", func(ctx context.Context, n *network) (func() error, error) {
+		list = append(list, neighbour{name: "tcpdump", on: func(ctx context.Context, n *network, _ int) (func() error, error) {
 			return tcpdumpEverywhere(ctx, n, path)
 		}})
 	} else {
@@ -51,6 +56,11 @@ func newNeighbours(builds []namedRadar, attachFlags ...string) (list []neighbour
 
 // nopEverywhere attaches to both directions of every port, as radar does.
 func nopEverywhere(n *network, nop *design) (func() error, error) {
+	return everywhere(n, func(int) (ingress, egress *ebpf.Program) { return nop.progs[0][0], nop.progs[0][0] })
+}
+
+// everywhere attaches what of says to the ports of each node; nil is nothing.
+func everywhere(n *network, of func(node int) (ingress, egress *ebpf.Program)) (func() error, error) {
 	var links []link.Link
 	off := func() error {
 		var errs []error
@@ -61,8 +71,12 @@ func nopEverywhere(n *network, nop *design) (func() error, error) {
 	}
 	for _, p := range n.ports {
 		err := n.in(p.node, func() error {
-			for _, ingress := range []bool{true, false} {
-				l, err := attachTCX(p.device, nop.progs[0][0], ingress)
+			ingress, egress := of(p.node)
+			for i, prog := range []*ebpf.Program{ingress, egress} {
+				if prog == nil {
+					continue
+				}
+				l, err := attachTCX(p.device, prog, i == 0)
 				if err != nil {
 					return err
 				}
@@ -71,10 +85,66 @@ func nopEverywhere(n *network, nop *design) (func() error, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("attach nop: %w", err), off())
+			return nil, errors.Join(fmt.Errorf("attach programs: %w", err), off())
 		}
 	}
 	return off, nil
+}
+
+// inBand is in-band telemetry as PPTMon's: each router puts words into packets to a node, which takes them out. Packets
+// become longer, so all links but the first take longer ones.
+func inBand() neighbour {
+	return neighbour{name: "in-band", perPath: true, on: func(_ context.Context, n *network, last int) (func() error, error) {
+		t, err := inband.Open(addr4(0, last-1, 2))
+		if err != nil {
+			return nil, err
+		}
+		detach, err := everywhere(n, func(node int) (ingress, egress *ebpf.Program) {
+			switch {
+			case node == last:
+				return t.InbandSink, nil
+			case node > 0 && node < last:
+				return t.InbandIngress, t.InbandEgress
+			}
+			return nil, nil
+		})
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		off := func() error {
+			measured, reported, err := t.Counted()
+			if err == nil && (measured == 0 || reported == 0) {
+				err = fmt.Errorf("words were put into %d packets and reported of %d: a figure says nothing of what does nothing", measured, reported)
+			}
+			return errors.Join(err, detach(), t.Close(), n.setMTU(usualMTU))
+		}
+		if err := n.setMTU(inBandMTU); err != nil {
+			return nil, errors.Join(err, detach(), t.Close())
+		}
+		return off, nil
+	}}
+}
+
+const usualMTU, inBandMTU = 1500, 1600
+
+// setMTU sets that of all ports but the first node's, whose packets go on being as long as they were.
+func (n *network) setMTU(mtu int) error {
+	for _, p := range n.ports {
+		if p.node == 0 {
+			continue
+		}
+		err := n.in(p.node, func() error {
+			l, err := netlink.LinkByIndex(p.device)
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetMTU(l, mtu)
+		})
+		if err != nil {
+			return fmt.Errorf("set the MTU of %s: %w", p.name, err)
+		}
+	}
+	return nil
 }
 
 // tcpdumpEverywhere captures every packet of every node, and throws the captures away.

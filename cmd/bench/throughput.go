@@ -37,7 +37,7 @@ func throughput(ctx context.Context, o *options) ([]result.Table, error) {
 		rates[i] = make([][]float64, len(u.list))
 	}
 	unseen := 0.0
-	err = u.inTurn(ctx, o, rounds, func(k int) error {
+	err = u.inTurn(ctx, o, rounds, []int{len(u.nodes) - 1}, func(k, _ int) error {
 		for i, kind := range kinds {
 			rate, err := kind.measure(ctx, u.network, long)
 			if err != nil {
@@ -83,21 +83,32 @@ const poll = 50 * time.Millisecond
 
 // saturateTCP returns Gbit/s of payload that arrive.
 func saturateTCP(ctx context.Context, n *network, long time.Duration) (float64, error) {
+	bits, _, err := sendTCP(ctx, n, 0, long)
+	return bits / 1e9, err
+}
+
+// sendTCP returns the bit/s of payload that arrive, of so many that are sent (0: what TCP can), and how many segments
+// there were.
+func sendTCP(ctx context.Context, n *network, bitrate float64, long time.Duration) (bits float64, segments uint64, err error) {
 	s, err := dialStream(n, 0, len(n.nodes)-1, sockaddr(addr4(0, len(n.nodes)-2, 2), tcpPort))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer s.close()
 	for _, fd := range []int{s.send, s.receive} {
 		if err := blocking(fd); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	out, in := make([]byte, 1<<17), make([]byte, 1<<18)
 	arrived, took, err := saturate(ctx, long,
-		func() error { _, err := unix.Write(s.send, out); return err },
+		paced(bitrate/8/float64(len(out)), func() error { _, err := unix.Write(s.send, out); return err }),
 		func() (int, error) { return unix.Read(s.receive, in) })
-	return float64(arrived) * 8 / float64(took), err
+	if err != nil {
+		return 0, 0, err
+	}
+	segments, err = s.segments()
+	return float64(arrived) * 8 / took.Seconds(), segments, err
 }
 
 // blocking makes calls on a socket wait, but not for long.
@@ -111,7 +122,14 @@ func blocking(fd int) error {
 // saturateUDP returns the thousands of datagrams a second that arrive.
 func saturateUDP(ctx context.Context, n *network, long time.Duration) (float64, error) {
 	const size = 1400
-	to := sockaddr(addr4(0, len(n.nodes)-2, 2), udpPort)
+	bytes, err := sendUDP(ctx, n, len(n.nodes)-1, size, 0, long)
+	return bytes / size / 1e3, err
+}
+
+// sendUDP returns the bytes a second of datagrams of one size that arrive at a node, of so many that are sent a second;
+// 0: what the sender can.
+func sendUDP(ctx context.Context, n *network, last, size int, perSecond float64, long time.Duration) (float64, error) {
+	to := sockaddr(addr4(0, last-1, 2), udpPort)
 	open := func(node int, use func(int) error) (fd int, err error) {
 		err = n.in(node, func() error {
 			if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
@@ -121,7 +139,7 @@ func saturateUDP(ctx context.Context, n *network, long time.Duration) (float64, 
 		})
 		return fd, err
 	}
-	receive, err := open(len(n.nodes)-1, func(fd int) error { return unix.Bind(fd, to) })
+	receive, err := open(last, func(fd int) error { return unix.Bind(fd, to) })
 	if err != nil {
 		return 0, err
 	}
@@ -133,9 +151,26 @@ func saturateUDP(ctx context.Context, n *network, long time.Duration) (float64, 
 	defer unix.Close(send)
 	out, in := make([]byte, size), make([]byte, 1<<11)
 	arrived, took, err := saturate(ctx, long,
-		func() error { _, err := unix.Write(send, out); return err },
+		paced(perSecond, func() error { _, err := unix.Write(send, out); return err }),
 		func() (int, error) { return unix.Read(receive, in) })
-	return float64(arrived) / size / took.Seconds() / 1e3, err
+	return float64(arrived) / took.Seconds(), err
+}
+
+// paced is send, so many times a second; 0: as it is. What could not be sent for a while is not made up for in one burst.
+func paced(perSecond float64, send func() error) func() error {
+	if perSecond == 0 {
+		return send
+	}
+	start, sent := time.Now(), 0.0
+	return func() error {
+		due := time.Since(start).Seconds() * perSecond
+		if sent >= due {
+			time.Sleep(time.Millisecond / 2)
+			return nil
+		}
+		sent = max(sent+1, due-perSecond/50)
+		return send()
+	}
 }
 
 // saturate calls send on one thread and receive on another, and returns the bytes that

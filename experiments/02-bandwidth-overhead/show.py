@@ -39,7 +39,7 @@ def show(result):
             for size in sizes
             for n in sorted(rows.routers.unique())
         ],
-        f"Medians of {data['rounds']} rounds of {data['seconds']} s; UDP by iperf3 at {data['above']} times the links' rate.",
+        f"Medians of {data['rounds']} rounds of {data['seconds']} s; UDP at {data['above']} times the links' rate.",
     )
     beside = Table(
         ["", "paper", "here"],

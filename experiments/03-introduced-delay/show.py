@@ -46,7 +46,7 @@ def show(result):
              *[f"{(took[schemes.RADAR] / took[other]).xs(n, level='routers').median():.2f}x" for other in (schemes.NONE, schemes.NOP)]]
             for i, n in enumerate(routers)
         ],
-        f"Time of {data['pings']} echoes and replies by ping -f, divided by their number. Schemes that see both directions: half of what they add to both.",
+        f"{'Medians' if data.get('medians') else 'Means'} of {data['pings']} echoes and replies, one after the other, as ping -f. Schemes that see both directions: half of what they add to both.",
     )
     return [
         Figure(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RADAR = os.environ.get("RADAR_BIN", str(ROOT / "bin" / "radar"))
-PEER = os.environ.get("PEER_BIN", str(ROOT / "bin" / "peer"))
 
 # What SIGTERM ends shall still be taken down.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-objects=(pkg/bpfobj cmd/bench experiments/peer/inband) # packages with a go:generate line for clang
+objects=(pkg/bpfobj cmd/bench cmd/bench/inband) # packages with a go:generate line for clang
 pages=(docs/cli docs/int pkg/api/page/static)
 export LC_ALL=C
 

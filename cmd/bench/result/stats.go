@@ -15,6 +15,7 @@ const (
 	Seconds = "s"
 	Times   = "x"
 	Gbits   = "Gbit/s"
+	Mbits   = "Mbit/s"
 	Kpps    = "kpps"
 	Percent = "%"
 )
