@@ -36,7 +36,8 @@ const long = `Ask a recording, or what the domain's ring remembers, in SQL (Duck
   events    what happened beside packets
 
 with the columns that docs/sql.md describes; times are in nanoseconds, moments in UTC.
-Names that SQL has for itself are quoted: "at", "left".
+Names that SQL has for itself are quoted: "at", "left". within(src, '10.0.0.0/8') says
+whether an address is in a prefix.
 
 Statements come from -c, from FILE.sql, or from standard input. On a terminal there is a
 prompt: a statement ends with ";", .help says what else there is, Ctrl-C ends a query.

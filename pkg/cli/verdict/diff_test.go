@@ -145,7 +145,7 @@ func TestDiff(t *testing.T) {
 	again2 := filepath.Join(dir, "again2.json")
 	late, _ := slowed(w, runs[1])
 	writeRun(w, again2, late)
-	if out := w.Radar(kit.ExitOK, "diff", before, again, "--", slower, again2, "--alpha", "0.9"); !strings.Contains(out, "before  2 runs (") || !strings.Contains(out, "node f: p50 from ") {
+	if out := w.Radar(kit.ExitOK, "diff", "--alpha", "0.9", before, again, "--", slower, again2); !strings.Contains(out, "before  2 runs (") || !strings.Contains(out, "node f: p50 from ") {
 		w.Errorf("diff of two groups says\n%s", out)
 	}
 }

@@ -66,7 +66,7 @@ func newEngine(ctx context.Context, r *recording.Recording, o *query.Options) (_
 	if err := e.conn.Raw(func(c any) error { e.raw = c.(*duckdb.Conn); return nil }); err != nil {
 		return nil, fmt.Errorf("start DuckDB: %w", err)
 	}
-	if err := e.tables(); err != nil {
+	if err := errors.Join(e.tables(), e.functions()); err != nil {
 		return nil, err
 	}
 	return e, e.setUp(ctx, o)

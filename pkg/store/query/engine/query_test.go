@@ -180,6 +180,27 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestWithin: an address is in a prefix, or not, or that is not known.
+func TestWithin(t *testing.T) {
+	dir := t.TempDir()
+	keep(t, dir, segments.Options{Once: true}, several(300)...)
+	db, _ := opened(t, dir, query.Options{})
+	for text, want := range map[string]string{
+		"SELECT count(*) FROM packets WHERE within(src, '10.0.0.0/8') AND NOT within(dst, '10.0.0.2/31')":                                 "200",
+		"SELECT DISTINCT dst FROM packets WHERE within(dst, '10.0.0.2')":                                                                  "10.0.0.2",
+		"SELECT within('2001:db8::1', '2001:db8::/32'), within('2001:db9::1', '2001:db8::/32'), within('10.0.0.1', '::/0')":               "true false false",
+		"SELECT within('fe80::1%eth0', 'fe80::/10'), within('::ffff:10.0.0.1', '10.0.0.0/24'), within(NULL, '::/0'), within('?', '::/0')": "true true <nil> <nil>",
+		"SELECT count(*) FROM packets JOIN (VALUES ('10.0.0.0/32'), ('10.0.0.1/32')) p(prefix) ON within(dst, prefix)":                    "200",
+	} {
+		if got := answer(t, db, text); got != want {
+			t.Errorf("%s\n%s\nwant\n%s", text, got, want)
+		}
+	}
+	if got := answer(t, db, "SELECT within(src, '10.0.0.0/33') FROM packets"); !strings.Contains(got, `"10.0.0.0/33" is no prefix`) {
+		t.Errorf("a prefix that is none: %s", got)
+	}
+}
+
 // TestFirstRelease: in files before schema 1.3 the time to where a packet was lost is in latency_ns, and is none here either.
 func TestFirstRelease(t *testing.T) {
 	db, _ := opened(t, "../../segments/testdata/v1.0.parquet", query.Options{})
