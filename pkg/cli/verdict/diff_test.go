@@ -142,10 +142,12 @@ func TestDiff(t *testing.T) {
 	list, more := slowed(w, runs[0])
 	writeRun(w, slower, list)
 	testSlower(w, before, slower, float64(more))
-	again2 := filepath.Join(dir, "again2.json")
-	late, _ := slowed(w, runs[1])
-	writeRun(w, again2, late)
-	if out := w.Radar(kit.ExitOK, "diff", "--alpha", "0.9", before, again, "--", slower, again2); !strings.Contains(out, "before  2 runs (") || !strings.Contains(out, "node f: p50 from ") {
+	late, _ := slowed(w, all)
+	lateRuns := halves(late)
+	late1, late2 := filepath.Join(dir, "late1.json"), filepath.Join(dir, "late2.json")
+	writeRun(w, late1, lateRuns[0])
+	writeRun(w, late2, lateRuns[1])
+	if out := w.Radar(kit.ExitOK, "diff", "--alpha", "0.99", before, again, "--", late1, late2); !strings.Contains(out, "before  2 runs (") || !strings.Contains(out, "node f: p50 from ") {
 		w.Errorf("diff of two groups says\n%s", out)
 	}
 }
