@@ -36,7 +36,8 @@ _CERTIFICATE, _CLIENT_CERTIFICATE, _CLIENT_KEY, _COMPRESSION and _TIMEOUT do, an
 with TRACES_ (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) before them.
 
 radar waits for no collector: packets that end now wait in a queue, and what has no room
-there is counted. Packets to the collector itself are not exported. Standard error says
+there is counted. What there is (-r and so on) waits for one that is slow or away, for 10
+minutes at most until it takes something again. Packets to the collector itself are not exported. Standard error says
 at the end what was sent, what was not, and why; -o json prints it.
 
 ` + kit.SelectionHelp
@@ -81,7 +82,7 @@ func newOTLPCmd(k *kit.Kit, version string) *cobra.Command {
 	flags.Var(&f.rate, "rate", "send at most N packets of a second: N/s")
 	flags.BoolVar(&f.noKeepLosses, "no-keep-losses", false, "sample lost packets as all others")
 	flags.DurationVar(&f.timeout, "timeout", f.timeout, "how long a request may take")
-	flags.DurationVar(&f.flushTimeout, "flush-timeout", f.flushTimeout, "how long sending goes on at the end")
+	flags.DurationVar(&f.flushTimeout, "flush-timeout", f.flushTimeout, "how long sending goes on after Ctrl-C")
 	for _, name := range []string{"tls-ca", "tls-cert", "tls-key"} {
 		_ = cmd.MarkFlagFilename(name)
 	}
@@ -115,7 +116,13 @@ func runOTLP(k *kit.Kit, cmd *cobra.Command, f *otlpOptions, args []string, vers
 	if x.sender == nil {
 		return err
 	}
-	x.sender.Close(f.flushTimeout)
+	// What there is goes on until all is sent, or until Ctrl-C. Of what comes that has been.
+	until, ended := context.WithCancel(ctx)
+	defer ended()
+	if !history {
+		ended()
+	}
+	x.sender.Close(until, f.flushTimeout)
 	return errors.Join(err, x.printEnd(), x.verdict())
 }
 
@@ -147,6 +154,12 @@ func (x *traceExport) begin(d *domain.Domain) error {
 		name = d.Name
 	}
 	x.sender = otlp.NewSender(&otlp.Maker{Domain: name}, transport, x.version)
+	if x.wait {
+		x.sender.Away = otlp.MostAway
+		x.sender.Again = func(why error) {
+			fmt.Fprintf(x.Stderr, "radar: %s takes no spans for now (%v): they are sent again, for %v at most\n", x.to.shown, why, otlp.MostAway)
+		}
+	}
 	return x.printStart()
 }
 
@@ -158,13 +171,16 @@ func (x *traceExport) add(r *record.Record) {
 	}
 }
 
-// verdict fails if there was something to send, and nothing was taken.
+// verdict fails if there was something to send, and nothing was taken; of what there is, if not all was.
 func (x *traceExport) verdict() error {
 	c := x.sender.Counts()
-	if c.Spans == 0 || c.Sent > 0 {
-		return nil
+	switch {
+	case c.Spans > 0 && c.Sent == 0:
+		return fmt.Errorf("%s took no span", x.to.shown)
+	case x.wait && x.ctx.Err() == nil && c.Sent+c.Rejected < c.Spans:
+		return fmt.Errorf("%s took %d of %d spans", x.to.shown, c.Sent, c.Spans)
 	}
-	return fmt.Errorf("%s took no span", x.to.shown)
+	return nil
 }
 
 // sampleFlag is the value of --sample.

@@ -36,7 +36,7 @@ func TestRoom(t *testing.T) {
 	for range 64 {
 		s.Add(t.Context(), r, false)
 	}
-	s.Close(10 * time.Millisecond)
+	s.Close(over(), 10*time.Millisecond)
 	c := s.Counts()
 	if waited := c.AtEnd / spans; waited == 0 || waited*uint64(size) > 32<<20 || c.QueueFull+c.AtEnd != 64*spans {
 		t.Errorf("%d packets of %d bytes waited: %+v", waited, size, c)

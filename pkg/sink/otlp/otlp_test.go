@@ -229,6 +229,13 @@ func (s *service) serve(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// over is a context that has ended.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
 // export sends packets, and returns what became of their spans.
 func export(t *testing.T, transport otlp.Transport, n int, patience time.Duration) otlp.Counts {
 	t.Helper()
@@ -236,7 +243,7 @@ func export(t *testing.T, transport otlp.Transport, n int, patience time.Duratio
 	for i := range n {
 		s.Add(t.Context(), packet(fmt.Sprintf("1-%x", i), false), true)
 	}
-	s.Close(patience)
+	s.Close(over(), patience)
 	c := s.Counts()
 	if c.Spans != c.Sent+c.Rejected+c.Failed+c.QueueFull+c.AtEnd {
 		t.Errorf("spans are missing: %+v", c)
@@ -380,10 +387,39 @@ func TestNobodyAnswers(t *testing.T) {
 	for i := range 20_000 {
 		s.Add(t.Context(), packet(fmt.Sprintf("1-%x", i), false), false)
 	}
-	s.Close(10 * time.Millisecond)
+	s.Close(over(), 10*time.Millisecond)
 	c := s.Counts()
 	if c.Spans != 100_000 || c.QueueFull == 0 || c.AtEnd == 0 || c.QueueFull+c.AtEnd != c.Spans {
 		t.Errorf("%+v", c)
+	}
+}
+
+// What there is waits for a collector that is away for a while, also at the end; one that stays away fails all that is left,
+// and not for two minutes each.
+func TestAway(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if asked++; asked <= 2 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	said := 0
+	send := func(target string, away time.Duration) otlp.Counts {
+		s := otlp.NewSender(&otlp.Maker{}, otlp.NewHTTP(settings(target)), "test")
+		s.Away, s.Again = away, func(error) { said++ }
+		for i := range 500 {
+			s.Add(t.Context(), packet(fmt.Sprintf("1-%x", i), false), true)
+		}
+		s.Close(t.Context(), 0) // nobody ends it
+		return s.Counts()
+	}
+	if c := send(server.URL, time.Hour); c.Sent != 2500 || c.Retries != 2 || said != 1 {
+		t.Errorf("away for a while: %+v, said %d times", c, said)
+	}
+	if c := send("http://127.0.0.1:1", time.Nanosecond); c.Failed != 2500 || c.Retries != 0 {
+		t.Errorf("gone: %+v", c)
 	}
 }
 

@@ -23,12 +23,15 @@ const (
 	mostWaits = 32 << 20 // bytes of these, and of the one under way
 )
 
-// Of what fails for a while: how long the first wait is, the longest one, and for how long it is tried.
+// Of what fails for a while: how long the first wait is, the longest one, and for how long a request is tried.
 const (
 	firstWait = 500 * time.Millisecond
 	mostWait  = 30 * time.Second
 	mostTried = 2 * time.Minute
 )
+
+// MostAway is for how long what there is waits for a collector that takes nothing.
+const MostAway = 10 * time.Minute
 
 // request is spans under way.
 type request struct {
@@ -93,6 +96,11 @@ const mostErrors = 16
 // Sender sends spans behind the back of who adds them. Add and Close are for one goroutine.
 type Sender struct {
 	Version string
+	// Away is for how long requests are tried while the collector takes none; 0: each for two minutes, whatever becomes
+	// of others. After that they fail at once. Set before Add, as the next one.
+	Away time.Duration
+	// Again is called when requests are tried again, once until one is taken; nil: nobody asks.
+	Again func(why error)
 
 	maker     *Maker
 	transport Transport
@@ -101,6 +109,8 @@ type Sender struct {
 	room      *semaphore.Weighted // bytes
 	ended     chan struct{}
 	stop      context.CancelFunc
+	trying    bool      // a request is tried again, since
+	since     time.Time // for the one who sends
 
 	mu     sync.Mutex
 	counts Counts
@@ -205,15 +215,16 @@ func (s *Sender) enqueue(ctx context.Context, q *request, wait bool) bool {
 // weight is what a request takes of the room. There is room for one, however large it is.
 func (q *request) weight() int64 { return int64(min(q.bytes, mostWaits)) }
 
-// Close sends what waits, for as long as patience, and ends.
-func (s *Sender) Close(patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	s.Flush(ctx, true)
+// Close sends what waits, when ctx has ended for as long as patience, and ends.
+func (s *Sender) Close(ctx context.Context, patience time.Duration) {
+	sending, stop := context.WithCancel(context.Background())
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(patience, stop) })()
+	s.Flush(sending, true)
 	close(s.queue)
 	select {
 	case <-s.ended:
-	case <-ctx.Done():
+	case <-sending.Done():
 		s.stop()
 		<-s.ended
 	}
@@ -231,7 +242,12 @@ func (s *Sender) run(ctx context.Context) {
 
 // send sends a request until it is taken, refused for good, or was tried for long enough.
 func (s *Sender) send(ctx context.Context, q *request) {
-	wait, begin := firstWait, time.Now()
+	wait, begin, most := firstWait, time.Now(), mostTried
+	if s.Away > 0 {
+		if most = s.Away; s.trying {
+			begin = s.since
+		}
+	}
 	var last error // why it is to be tried again
 	for {
 		if ctx.Err() != nil {
@@ -245,6 +261,7 @@ func (s *Sender) send(ctx context.Context, q *request) {
 		}
 		a := s.transport.Export(ctx, &q.data)
 		if a.Err == nil {
+			s.trying = false
 			s.taken(q, &a)
 			return
 		}
@@ -252,7 +269,7 @@ func (s *Sender) send(ctx context.Context, q *request) {
 			continue
 		}
 		pause := max(a.After, wait/2+rand.N(wait/2)) // others have lost it at the same time
-		if !a.Retry || time.Since(begin)+pause > mostTried {
+		if !a.Retry || time.Since(begin)+pause > most {
 			s.count(func(c *Counts) {
 				c.Failed += uint64(q.spans)
 				c.failed(a.Err.Error())
@@ -260,6 +277,11 @@ func (s *Sender) send(ctx context.Context, q *request) {
 			return
 		}
 		last = a.Err
+		if !s.trying {
+			if s.trying, s.since = true, begin; s.Again != nil {
+				s.Again(a.Err)
+			}
+		}
 		s.count(func(c *Counts) { c.Retries++ })
 		timer := time.NewTimer(pause)
 		select {
