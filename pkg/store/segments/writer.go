@@ -18,6 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/store/claim"
 	"github.com/vnetradar/radar/pkg/store/parquet"
+	"github.com/vnetradar/radar/pkg/store/readme"
 )
 
 // Causes for which packets are not kept.
@@ -48,11 +49,12 @@ var ErrClosed = errors.New("the recording is closed")
 // one removes old ones and puts larger ones in the place of small ones. If the disk is slower than
 // packets come, packets are counted as not kept, and nobody waits.
 type Writer struct {
-	dir  string
-	meta Meta
-	o    Options
-	lock int    // file descriptor
-	once string // its name, if o.Once
+	dir       string
+	meta      Meta
+	o         Options
+	lock      int    // file descriptor
+	described bool   // the directory has a README; for write alone
+	once      string // its name, if o.Once
 
 	mu     sync.Mutex
 	batch  *batch
@@ -375,6 +377,10 @@ func (w *Writer) finishSegment(s *segment) error {
 	}
 	w.warn(done.unsynced)
 	w.keeper.add(done)
+	if !w.described { // of a recording that keeps nothing the directory goes
+		w.described = true
+		w.warn(readme.Write(w.dir))
+	}
 	return nil
 }
 
