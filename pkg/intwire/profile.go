@@ -38,6 +38,8 @@ type Profile struct {
 	From    string // the source of this
 	INT     INTTraits
 	Report  ReportTraits
+	// EachVersion: the program writes all versions, each as its text says. INT and Report are of the newest one.
+	EachVersion bool
 
 	// What the texts leave to devices. HopLatencyNs is the unit of hop latencies, ns; 0: it is
 	// not known, and 1 is assumed. TimeNs is that of times of ingress and egress; 0: it is not
@@ -167,9 +169,9 @@ var Profiles = []Profile{
 		Report:  ReportTraits{Layout: Report20, Ver: 2},
 	},
 	{
-		Name: "radar", Title: "radar export int",
-		Differs:      "nothing on the wire; latencies and times in ns, reasons of drops of its own from 192 on",
-		From:         "docs/int/export.md",
+		Name: "radar", Title: "radar export int, radar int attach", EachVersion: true,
+		Differs:      "nothing on the wire, in any version; latencies and times in ns, reasons of drops of its own from 192 on",
+		From:         "docs/int/export.md, docs/int/nodes.md",
 		INT:          INTTraits{Layout: INT20, Ver: 2},
 		Report:       ReportTraits{Layout: Report20, Ver: 2},
 		HopLatencyNs: 1, TimeNs: 1, OneClock: true, Reasons: &reasonsRadar, // of one host

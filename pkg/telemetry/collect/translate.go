@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -156,7 +157,11 @@ func (t *Translator) Translate(p Packet, number uint64) *intwire.Message {
 func (t *Translator) Decode(p Packet) *intwire.Message {
 	m := &t.message
 	t.Counts.Packets++
-	t.decoder(p.IP).Decode(m, intwire.StartIP, p.IP)
+	d, as := t.decoder(p.IP)
+	d.Decode(m, intwire.StartIP, p.IP)
+	if as != nil && m.Profile != nil {
+		m.Profile = as
+	}
 	if !m.Sure || !m.HasGroup && m.Report.Layout == intwire.NoReport {
 		t.Counts.Rejected++
 		return nil
@@ -268,8 +273,9 @@ func (t *Translator) forget() {
 // End emits all that is still waited for.
 func (t *Translator) End() { t.postcards().All() }
 
-// decoder is the one for the packet's source.
-func (t *Translator) decoder(ip []byte) *intwire.Decoder {
+// decoder is the one for the packet's source. as is the profile of what it recognises, where the source sends any
+// version; else nil.
+func (t *Translator) decoder(ip []byte) (d *intwire.Decoder, as *intwire.Profile) {
 	var from Source
 	t.clock = clock{}
 	if len(t.Sources) > 0 {
@@ -277,7 +283,11 @@ func (t *Translator) decoder(ip []byte) *intwire.Decoder {
 		from = t.Sources[addr]
 		t.clock = from.clock(addr)
 	}
-	d := t.decoders[from]
+	if p := from.Profile; p != nil && p.EachVersion {
+		as, from.Profile = p, nil
+		from.LatencyNs, from.TimeNs = cmp.Or(from.LatencyNs, p.HopLatencyNs), cmp.Or(from.TimeNs, p.TimeNs)
+	}
+	d = t.decoders[from]
 	if d == nil {
 		if t.decoders == nil {
 			t.decoders = make(map[Source]*intwire.Decoder)
@@ -285,7 +295,7 @@ func (t *Translator) decoder(ip []byte) *intwire.Decoder {
 		d = &intwire.Decoder{Profile: from.Profile, LatencyNs: from.LatencyNs, TimeNs: from.TimeNs, ReportPorts: t.Ports}
 		t.decoders[from] = d
 	}
-	return d
+	return d, as
 }
 
 // source is the packet's source address.

@@ -5,6 +5,7 @@ package collect
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -218,4 +219,28 @@ func FuzzTranslate(f *testing.F) {
 			t.Fatalf("counts %+v", c)
 		}
 	})
+}
+
+// TestEachVersion: what radar's own nodes send is read as theirs, whichever versions of INT and reports they were told
+// to use.
+func TestEachVersion(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		var got []string
+		tr := &Translator{Join: time.Second, Emit: func(p *Reported) {
+			r := p.Record()
+			got = append(got, fmt.Sprint(nodesOf(r), " ", p.Undated))
+		}}
+		if err := tr.SetSource("10.9.0.1", "radar"); err != nil {
+			t.Fatal(err)
+		}
+		day := uint64(noon.UnixNano())
+		for node := range uint32(2) {
+			in := day - 5000 + 1000*uint64(node)
+			tr.Translate(timed{"10.9.0.1", 1 + node, in, in + 400, 400, short}.packet(t, noon), uint64(node))
+		}
+		tr.End()
+		if len(got) != 1 || got[0] != "int-1 int-2 false" || tr.Counts.Rejected > 0 {
+			t.Errorf("TR 1.0 %v: %q, counts %+v", short, got, tr.Counts)
+		}
+	}
 }
