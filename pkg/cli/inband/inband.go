@@ -36,8 +36,9 @@ them. docs/int/nodes.md is about the first, docs/int/formats.md says what is sup
 
 const decodeLong = `Shows every field of INT in a packet, or of a telemetry report, and every anomaly of
 it. The packet is given as hex digits, as one argument or many, with spaces, colons or
-0x between them; "-" reads them from standard input, and -r a capture (pcap, pcapng, of
-Ethernet, raw IP or Linux cooked links), "-r -" one from standard input.
+0x between them, or as a dump with offsets (xxd, hexdump -C, tcpdump -x, Wireshark); "-"
+reads them from standard input, and -r a capture (pcap, pcapng, of Ethernet, raw IP or
+Linux cooked links), "-r -" one from standard input.
 
 Which version and variant it is, and under which DSCP or port, is recognised by form.
 --profile says what the source is, where that is known: then nothing is guessed.
@@ -54,7 +55,7 @@ Exit codes: 0 also for malformed INT or none, 1 if the input cannot be read.
 
 const decodeExample = `  radar int decode 02000000000202000000000108004500...
   radar int decode --starts-at udp 'c123 1388 0028 0000 18070006 20000206 9000 0000 0000 0000 00000002 01000123 00000001 00000045'
-  tcpdump -r trace.pcap -c 1 -xx | cut -s -d: -f2 | radar int decode -
+  tcpdump -r trace.pcap -c 1 -xx | radar int decode -
   radar int decode -r reports.pcap -o json | jq -c '.reports[]?.embedded.hops_top_first'
   radar int decode --profile geant -r bmv2.pcap`
 

@@ -3,10 +3,12 @@
 package inband
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -32,19 +34,43 @@ func decodeHex(k *kit.Kit, f *decodeOptions, args []string) error {
 		text, where = string(b), "standard input"
 	}
 	data, err := parseHex(text)
+	if info, noFile := os.Stat(text); err != nil && noFile == nil && where == "the arguments" {
+		if info.IsDir() {
+			return fmt.Errorf("%s is a directory: give hex digits, or a capture file in it: -r FILE", text)
+		}
+		return fmt.Errorf("%s is a file: give hex digits, or -r %s", text, text)
+	}
 	if err != nil {
 		return fmt.Errorf("read hex digits from %s: %w", where, err)
 	}
 	d, m := intwire.Decoder{Profile: f.profile.p}, &intwire.Message{}
 	d.Decode(m, f.startsAt.start(), data)
+	if m.Profile == nil && f.startsAt.start() == intwire.StartEthernet && isIP(data) {
+		fmt.Fprintln(k.Stderr, "radar: these bytes look like an IP header, as tcpdump -x prints it: --starts-at ip")
+	}
 	if k.Output == kit.FormatJSON {
 		return printJSON(k, m)
 	}
 	return printMessage(k, m)
 }
 
-// parseHex reads hex digits with white space, colons, commas or 0x between them.
+// isIP reports whether bytes can be a packet from its IP header on: the length that it says is theirs, or more.
+func isIP(b []byte) bool {
+	switch {
+	case len(b) >= 20 && b[0]>>4 == 4:
+		return b[0]&15 >= 5 && int(binary.BigEndian.Uint16(b[2:])) >= len(b)
+	case len(b) >= 40 && b[0]>>4 == 6:
+		return 40+int(binary.BigEndian.Uint16(b[4:])) >= len(b)
+	}
+	return false
+}
+
+// parseHex reads hex digits with white space, colons, commas or 0x between them, or a dump with offsets.
 func parseHex(text string) ([]byte, error) {
+	text, err := undump(text)
+	if err != nil {
+		return nil, err
+	}
 	digits := make([]byte, 0, len(text))
 	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\v\f:,", r) }) {
 		word = strings.TrimPrefix(strings.TrimPrefix(word, "0x"), "0X")
