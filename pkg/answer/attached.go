@@ -6,9 +6,23 @@ import (
 	"cmp"
 
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
+
+// Attached are the names of the domains that are attached on this machine.
+func Attached() ([]string, error) { return domain.List() }
+
+// Network is what is known of the nodes and ports of a domain that is attached. The error is system.ErrNotAttached if it is
+// not.
+func Network(name string) (*system.Network, error) {
+	d, err := domain.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.Network(), nil
+}
 
 // Node is a node of a domain, as attached now.
 type Node struct {

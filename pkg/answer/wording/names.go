@@ -30,8 +30,11 @@ type Names struct {
 // portRE finds what can be NODE/INTERFACE in a sentence.
 var portRE = regexp.MustCompile(`[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+`)
 
-// NewNames returns the names of a domain.
+// NewNames returns the names of a domain; nil: of none.
 func NewNames(d *domain.Domain) *Names {
+	if d == nil {
+		d = &domain.Domain{}
+	}
 	s := &Names{of: d, ids: make(map[uint16]*domain.Port), ports: make(map[string]*domain.Port), to: make(map[string]string)}
 	for i := range d.Ports {
 		p := &d.Ports[i]

@@ -17,6 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
@@ -476,7 +477,7 @@ func incompleteText(n uint64) string {
 
 // DomainFlag is what a command needs to mean this domain.
 func DomainFlag(name string) string {
-	if name == domain.DefaultName {
+	if name == system.DefaultName {
 		return ""
 	}
 	return " ‹domain› " + name

@@ -14,9 +14,9 @@ import (
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // mostSeries is how many series of one name and domain there are: a domain may have thousands of nodes, and places of
@@ -34,14 +34,14 @@ func (Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (Collector) Collect(ch chan<- prometheus.Metric) {
-	names, err := domain.List()
+	names, err := answer.Attached()
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(upDesc, err)
 		return
 	}
 	for _, name := range names {
 		s := &series{ch: ch, domain: name}
-		if err := s.collect(); err != nil && !errors.Is(err, domain.ErrNotAttached) {
+		if err := s.collect(); err != nil && !errors.Is(err, system.ErrNotAttached) {
 			// The others are told all the same.
 			s.value(errorDesc, prometheus.GaugeValue, 1)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Packet is one packet with its story.
@@ -105,17 +104,13 @@ func (a *API) found(ctx context.Context, of *answer.Sources, singles answer.Sing
 	} else if r := of.Recorded(); r != nil {
 		now = r.Now()
 	}
-	d := of.Domain()
-	if d == nil { // of reports alone
-		d = &domain.Domain{}
-	}
 	stories, more, err := singles.Stories(ctx, []*backpack.Found{found}, now)
 	notes = append(notes, more...)
 	if err != nil {
 		return p, notes, err
 	}
 	s := stories[0]
-	t := &wording.Teller{Sentences: wording.Sentences{Location: time.Local, Now: now, Face: a.Face}, Shown: wording.NewNames(d)}
+	t := &wording.Teller{Sentences: wording.Sentences{Location: time.Local, Now: now, Face: a.Face}, Shown: wording.NewNames(of.Domain())}
 	p = Packet{Record: Record{s.Record}, Parts: partsOf(s.Record), Segment: s.Segment}
 	p.Story, _ = t.Tell(s).Lines(nil, nil, nil)
 	if l := s.Longest; l != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -168,7 +168,7 @@ func (a *API) refused(err error, where string, value any) error {
 		}
 		return fieldError(where, value, "domain %s has no node %q, its nodes are %s", no.Domain, no.Name, strings.Join(no.Nodes, ", "))
 	}
-	if errors.Is(err, domain.ErrNotAttached) {
+	if errors.Is(err, system.ErrNotAttached) {
 		return noDomain(a.Face.Render(err.Error())) // as the command line says it, with how to go on
 	}
 	return err

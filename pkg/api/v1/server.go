@@ -13,7 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/api"
 	"github.com/vnetradar/radar/pkg/store"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Server says what the server is and may.
@@ -56,14 +56,19 @@ func (a *API) registerServer() {
 	})
 }
 
-// count counts the nodes and ports of d, which may be nil.
-func (of *Domain) count(d *domain.Domain) {
-	if d == nil {
-		return
+// count counts the nodes and ports that are there.
+func (of *Domain) count(d *system.Network) {
+	isThere := make(map[uint16]bool)
+	for _, n := range d.Nodes {
+		if !n.Removed {
+			of.Nodes++
+			isThere[n.ID] = true
+		}
 	}
-	for _, n := range answer.Nodes(d) {
-		of.Nodes++
-		of.Ports += len(n.Ports)
+	for _, p := range d.Ports {
+		if isThere[p.Node] && !p.Removed {
+			of.Ports++
+		}
 	}
 }
 
@@ -77,20 +82,22 @@ func (a *API) domains() ([]Domain, error) {
 		}
 		if r, is := f.(*answer.Recorded); is {
 			of.Source = "recording"
-			of.count(r.Of())
+			if d := r.Of(); d != nil {
+				of.count(d.Network())
+			}
 		}
 		list = append(list, of)
 	}
-	names, err := domain.List()
+	names, err := answer.Attached()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		d, err := domain.Load(name)
+		d, err := answer.Network(name)
 		if err != nil {
 			continue // detached meanwhile, or damaged: whoever asks it is told
 		}
-		of := Domain{Name: name, Attached: true, Source: "ring", Created: &d.Created}
+		of := Domain{Name: name, Attached: true, Source: "ring", Created: &d.Since}
 		of.count(d)
 		list = append(list, of)
 	}

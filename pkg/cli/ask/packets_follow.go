@@ -14,7 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/cli/wire"
 	"github.com/vnetradar/radar/pkg/packet"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 func packets(k *kit.Kit, ctx context.Context, q packetQuery) error {
@@ -66,7 +66,7 @@ func packetFollow(k *kit.Kit, ctx context.Context, ring *answer.Ring, q packetQu
 		}
 		shown += n
 		done = q.count > 0 && shown >= q.count
-		if errors.Is(ring.Update(), domain.ErrNotAttached) {
+		if errors.Is(ring.Update(), system.ErrNotAttached) {
 			fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", k.Domain)
 			break
 		}

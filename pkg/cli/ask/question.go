@@ -20,7 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // questionHelp is part of the help of every command that asks the aggregates.
@@ -142,7 +142,7 @@ func askAgain(k *kit.Kit, ctx context.Context, s *answer.Sources, q *asked, show
 		case errors.Is(err, answer.ErrReportsRemoved):
 			fmt.Fprintf(k.Stderr, "radar: the reports of domain %s were removed\n", k.Domain)
 			return nil
-		case errors.Is(err, domain.ErrNotAttached):
+		case errors.Is(err, system.ErrNotAttached):
 			fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", k.Domain)
 			return nil
 		case err != nil:

@@ -15,7 +15,6 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/wire"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/filter"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/payload"
 )
 
@@ -89,7 +88,7 @@ func (f *extcapOptions) run(k *kit.Kit, cmd *cobra.Command) error {
 }
 
 func listInterfaces(k *kit.Kit) error {
-	names, err := domain.List()
+	names, err := answer.Attached()
 	if err != nil {
 		return err
 	}
@@ -103,14 +102,14 @@ func listInterfaces(k *kit.Kit) error {
 
 // listSettings lists what the window of an interface's settings asks for.
 func listSettings(k *kit.Kit) error {
-	d, err := domain.Load(k.Domain)
+	d, err := answer.Network(k.Domain)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	b.WriteString("arg {number=0}{call=--at}{display=Nodes}{tooltip=Frames that were seen at these nodes; none chosen: at all}{type=multicheck}\n")
 	for _, n := range d.Nodes {
-		if !n.Removed {
+		if !n.Removed && !n.Machine {
 			fmt.Fprintf(&b, "value {arg=0}{value=%s}{display=%s}{default=false}\n", sentence(n.Name), sentence(n.Name))
 		}
 	}

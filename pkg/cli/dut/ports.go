@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/dut"
 	"github.com/vnetradar/radar/pkg/fault"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
@@ -94,10 +94,10 @@ func openPort(ctx context.Context, k *kit.Kit, flag, text string) (*dut.Port, er
 
 // findNode is the namespace that a user names: a node of the domain, or a selector of one.
 func findNode(ctx context.Context, k *kit.Kit, name string) (topo.NodeSpec, error) {
-	if d, err := domain.Load(k.Domain); err == nil && !strings.Contains(name, ":") {
+	if d, err := answer.Network(k.Domain); err == nil && !strings.Contains(name, ":") {
 		for _, n := range d.Nodes {
-			if n.Name == name && !n.Removed {
-				return topo.SpecOf(n), nil
+			if n.Name == name && !n.Removed && !n.Machine {
+				return topo.NodeSpec{Place: n.Place}, nil
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/clock"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
@@ -144,7 +145,7 @@ func (f *feed) follow(ring *answer.Ring, follower *backpack.Follower) error {
 			f.polled(now)
 		}
 		before := ring.Domain
-		if err := ring.Update(); errors.Is(err, domain.ErrNotAttached) {
+		if err := ring.Update(); errors.Is(err, system.ErrNotAttached) {
 			fmt.Fprintf(f.Stderr, "radar: domain %s was detached\n", f.Domain)
 			return nil
 		}

@@ -9,12 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/telemetry/node"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/selector"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
 // resolver finds what NODE and NODE/PORT name.
@@ -26,10 +25,10 @@ type resolver struct {
 // newResolver knows the names of the INT domain's nodes, and of those of radar's own domain.
 func newResolver(k *kit.Kit, ctx context.Context) *resolver {
 	r := &resolver{ctx, make(map[string]node.Place)}
-	if d, err := domain.Load(k.Domain); err == nil {
+	if d, err := answer.Network(k.Domain); err == nil {
 		for _, n := range d.Nodes {
-			if !n.Removed {
-				r.named[n.Name] = topo.SpecOf(n).Place
+			if !n.Removed && !n.Machine {
+				r.named[n.Name] = n.Place
 			}
 		}
 	}

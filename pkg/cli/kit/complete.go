@@ -11,9 +11,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -31,7 +31,7 @@ func (k *Kit) CompleteAttached(_ *cobra.Command, args []string, _ string) ([]cob
 // NodesExcept are the nodes of the domain that are not named yet; those that radar found by itself
 // only if asked for.
 func (k *Kit) NodesExcept(named []string, found bool) (names []cobra.Completion) {
-	d, err := domain.Load(k.Domain)
+	d, err := answer.Network(k.Domain)
 	if err != nil {
 		return nil
 	}
@@ -40,13 +40,8 @@ func (k *Kit) NodesExcept(named []string, found bool) (names []cobra.Completion)
 
 func nodesExcept(d *domain.Domain, named []string, found bool) (names []cobra.Completion) {
 	for _, n := range d.Nodes {
-		if !n.Removed && (found || !n.Auto) && !slices.Contains(named, n.Name) {
+		if !n.Removed && (found || !n.Found) && !slices.Contains(named, n.Name) {
 			names = append(names, n.Name)
-		}
-	}
-	for _, vm := range d.VMs {
-		if !vm.Removed && !slices.Contains(named, vm.Name) {
-			names = append(names, vm.Name)
 		}
 	}
 	return names
@@ -95,7 +90,7 @@ func (f *SelectFlags) knownEnds(typed string) (ends []string) {
 
 // CompleteDomains completes the domains of this machine.
 func CompleteDomains(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	names, _ := domain.List()
+	names, _ := answer.Attached()
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 

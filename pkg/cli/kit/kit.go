@@ -18,7 +18,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/wording"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/host/statedir"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Kit carries what all commands share.
@@ -58,7 +58,7 @@ func New(stdin io.Reader, stdout, stderr io.Writer) *Kit {
 		LookupEnv: os.LookupEnv,
 		Now:       time.Now,
 		Location:  time.Local,
-		Domain:    domain.DefaultName,
+		Domain:    system.DefaultName,
 		Output:    FormatTable,
 	}
 }

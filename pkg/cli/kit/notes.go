@@ -8,7 +8,7 @@ import (
 
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/wording"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Note says notes on standard error, with -f each only once.
@@ -59,7 +59,7 @@ func (k *Kit) RowsFirst(do func() error) error {
 // Warn shows an error that leaves the answer as it is. A domain that was detached
 // meanwhile is no such error.
 func (k *Kit) Warn(err error) {
-	if err != nil && !errors.Is(err, domain.ErrNotAttached) {
+	if err != nil && !errors.Is(err, system.ErrNotAttached) {
 		k.Notef("warning: %v", err)
 	}
 }

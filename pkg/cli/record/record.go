@@ -22,6 +22,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/background"
 	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/store/segments"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
 )
@@ -221,7 +222,7 @@ func untilHangup(ctx context.Context) (_ context.Context, release func()) {
 
 // end finishes a recording, and says what became of the packets.
 func end(k *kit.Kit, r *recorder.Recorder, o *recorder.Options, err error) error {
-	if errors.Is(err, domain.ErrNotAttached) {
+	if errors.Is(err, system.ErrNotAttached) {
 		fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", k.Domain)
 		err = nil
 	}

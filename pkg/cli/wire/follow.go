@@ -17,7 +17,7 @@ import (
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/sink/pcapng"
-	"github.com/vnetradar/radar/pkg/vnet/domain"
+	"github.com/vnetradar/radar/pkg/system"
 )
 
 // Frames are known once their packet has ended. So long they wait for others, so that they stand in
@@ -95,7 +95,7 @@ func follow(ctx context.Context, k *kit.Kit, ring *answer.Ring, follower *answer
 		if err = errors.Join(err, file.Pass(now-int64(wait))); err != nil {
 			return false, err
 		}
-		if errors.Is(ring.Update(), domain.ErrNotAttached) {
+		if errors.Is(ring.Update(), system.ErrNotAttached) {
 			fmt.Fprintf(k.Stderr, "radar: domain %s was detached\n", ring.Domain.Name)
 			return false, nil
 		}

@@ -78,7 +78,7 @@ func (q *PayloadQuery) open(k *kit.Kit, d *domain.Domain) (*payloadCapture, erro
 	if q == nil {
 		return nil, nil
 	}
-	if err := q.At.check(attached(d), q.flag); err != nil {
+	if err := q.At.check(attached(d).Network(), q.flag); err != nil {
 		return nil, err
 	}
 	c, err := payload.Open(d, payload.Options{Len: q.Len, At: q.At.Have})

@@ -21,6 +21,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/fault"
 	"github.com/vnetradar/radar/pkg/sink/pcapng"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
@@ -31,9 +32,9 @@ const Stdout = "-"
 type Ports []string
 
 // Check refuses names that the domain does not have.
-func (p Ports) Check(d *domain.Domain) error { return p.check(d, "--at") }
+func (p Ports) Check(d *domain.Domain) error { return p.check(d.Network(), "--at") }
 
-func (p Ports) check(d *domain.Domain, flag string) error {
+func (p Ports) check(d *system.Network, flag string) error {
 	for _, name := range p {
 		node, _, _ := strings.Cut(name, "/")
 		known, nodes := names(d, node)
@@ -49,9 +50,9 @@ func (p Ports) check(d *domain.Domain, flag string) error {
 }
 
 // names are a node's ports, and all nodes.
-func names(d *domain.Domain, node string) (ports, nodes []string) {
+func names(d *system.Network, node string) (ports, nodes []string) {
 	for _, n := range d.Nodes {
-		if !slices.Contains(nodes, n.Name) {
+		if !n.Machine && !slices.Contains(nodes, n.Name) {
 			nodes = append(nodes, n.Name)
 		}
 	}
@@ -69,10 +70,10 @@ func (p Ports) Have(node, port string) bool {
 }
 
 // Interfaces are the ports of a domain as a capture calls them, node by node.
-func Interfaces(d *domain.Domain) (list []string) {
+func Interfaces(d *system.Network) (list []string) {
 	for _, n := range d.Nodes {
 		for _, p := range d.Ports {
-			if name := n.Name + "/" + p.Name; p.Node == n.ID && !p.Removed && !slices.Contains(list, name) {
+			if name := n.Name + "/" + p.Name; !n.Machine && p.Node == n.ID && !p.Removed && !slices.Contains(list, name) {
 				list = append(list, name)
 			}
 		}
@@ -120,7 +121,7 @@ func Open(ctx context.Context, k *kit.Kit, path string, d *domain.Domain, ports 
 		o.PayloadAt = payload.At.Have
 	}
 	if d != nil {
-		for _, name := range Interfaces(d) {
+		for _, name := range Interfaces(d.Network()) {
 			if node, port, _ := strings.Cut(name, "/"); ports.Have(node, port) {
 				o.Interfaces = append(o.Interfaces, name)
 			}
