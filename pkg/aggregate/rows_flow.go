@@ -245,7 +245,15 @@ func (f *flow) fillNAT(row *FlowRow) {
 
 // packet is a packet of the flow, with what all have in common.
 func (f *flow) packet() *packet.Packet {
-	k := &f.key
+	p := f.key.Packet()
+	if f.nat != (packet.Tuple{}) {
+		p.Hops = []packet.Hop{{Changed: true, Tuple: f.nat}}
+	}
+	return p
+}
+
+// Packet is a packet of the flow, with what all have in common.
+func (k *FlowKey) Packet() *packet.Packet {
 	p := &packet.Packet{
 		HasTuple: true, Tuple: packet.Tuple{Src: k.src, Dst: k.dst, SrcPort: k.sport, DstPort: k.dport},
 		IPv6: k.ipv6, Proto: k.proto, ICMP: [2]uint8{k.icmp},
@@ -257,9 +265,6 @@ func (f *flow) packet() *packet.Packet {
 		p.Cut = packet.CutAfterType
 	case fragmentFlow:
 		p.Later = true
-	}
-	if f.nat != (packet.Tuple{}) {
-		p.Hops = []packet.Hop{{Changed: true, Tuple: f.nat}}
 	}
 	return p
 }

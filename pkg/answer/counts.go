@@ -49,6 +49,7 @@ type Counts struct {
 	timeline *aggregate.Timeline // the same packets by the second; nil: nobody asks for that
 	sources  *Sources            // nil: there are none to ask further
 
+	scope    packet.Scope    // of packets that are added; nil: of none yet
 	member   *packet.Member  // whose packets are added, of several domains; nil: there is one
 	timeout  time.Duration   // after which packets that are under way expire
 	unended  replies.Pairs   // of packets that have not ended
@@ -84,19 +85,28 @@ func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error)
 // From says which scope the packets and sums have that are added from now on. Beside others of the same domain it is one
 // that has the numbers of these, too.
 func (c *Counts) From(scope packet.Scope) {
+	c.scope, c.Names, c.member = scope, scope, nil
 	if m, is := scope.(*packet.Member); is {
-		c.member, scope = m, m.Of()
+		c.member, c.Names = m, m.Of()
 	}
-	c.Names = scope
 }
 
-// AddSum counts a flow's packets that were counted at one place and not measured.
+// AddSum counts a flow's packets that were counted at one place and not measured, if their flow and the node are asked for: what
+// became of them nobody knows, so they are in no state. That they are of the time that is asked for, the source sees to.
 func (c *Counts) AddSum(s *aggregate.FlowSum) {
+	to := *s
+	if c.question.filtered {
+		p := s.Key.Packet()
+		p.Hops = []packet.Hop{{Node: s.Place.Node, In: packet.NoPort, Out: packet.NoPort}}
+		if !c.question.keep(p, c.scope) {
+			return
+		}
+		c.matched = true
+	}
 	if c.member == nil {
-		c.sums.AddSum(s)
+		c.sums.AddSum(&to)
 		return
 	}
-	to := *s
 	to.Place.Node, to.Place.Port = c.member.Node(s.Place.Node), c.member.Port(s.Place.Port)
 	to.First, to.Last = c.member.Stamp(s.First), c.member.Stamp(s.Last)
 	c.sums.AddSum(&to)

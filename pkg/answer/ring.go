@@ -62,9 +62,10 @@ func (r *Ring) Late() []Note { return appendWarning(nil, r.SymbolsErr()) }
 // Count implements Source. What is asked since attach, of all packets or of flows, the domain's own counts
 // answer; anything else what the ring remembers.
 func (r *Ring) Count(ctx context.Context, q *Question, to *Counts) (notes []Note, err error) {
+	isFirst := to.scope == nil
 	to.From(r.Decoder)
 	to.timeout = r.Domain.Options.Timeout
-	if !q.sinceAttach(r.Domain.Created) {
+	if !q.sinceAttach(r.Domain.Created) || !isFirst { // its own counts stand for all, and would replace others
 		return r.countScanned(ctx, q, to)
 	}
 	unused, err := r.Collect()

@@ -201,6 +201,16 @@ func TestCannotAnswer(t *testing.T) {
 		if l := flows.List; len(l) != 2 || l[0].Packets != 9 || l[0].Unmeasured != 9-measured || l[1].Packets != 7 || l[1].Unmeasured != 7 || flows.Notes != nil {
 			t.Errorf("%s: flows %+v", name, flows)
 		}
+		for want, spec := range map[int]filter.Spec{0: {State: "expired"}, 1: {Dport: "3"}, 2: {Node: "h1"}} {
+			selected, err := Select(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			some, _, err := s.Ask(t.Context(), &Question{Selection: selected, Now: start, ByFlow: true})
+			if l := some.Flows(ByPackets, 0).List; err != nil || len(l) != want {
+				t.Errorf("%s: %+v: flows %+v, %v", name, spec, l, err)
+			}
+		}
 		if rows := c.Throughput(aggregate.ByPort, 1); rows.Notes != nil || rows.List[0].Packets != 16 || rows.List[1].Name != "h1/e0 out" || rows.List[1].Packets != 16 {
 			t.Errorf("%s: throughput %+v", name, rows)
 		}

@@ -9,12 +9,12 @@ import "time"
 type Network struct {
 	Name  string    // of the domain
 	Since time.Time // when it was attached
-	Nodes []Node
-	Ports []Port
+	Nodes []NetworkNode
+	Ports []NetworkPort
 }
 
-// Node is a node of a Network.
-type Node struct {
+// NetworkNode is a node of a Network.
+type NetworkNode struct {
 	ID uint16
 	Place
 	Found   bool // by radar itself: nobody named it
@@ -22,8 +22,8 @@ type Node struct {
 	Removed bool
 }
 
-// Port is a port of a Network. A tap is two: the node's, and that of the machine that has it open.
-type Port struct {
+// NetworkPort is a port of a Network. A tap is two: the node's, and that of the machine that has it open.
+type NetworkPort struct {
 	ID, Node uint16
 	Name     string
 	Ifindex  int

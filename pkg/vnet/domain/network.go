@@ -9,15 +9,15 @@ func (d *Domain) Network() *system.Network {
 	n := &system.Network{Name: d.Name, Since: d.Created}
 	for i := range d.Nodes {
 		of := &d.Nodes[i]
-		n.Nodes = append(n.Nodes, system.Node{ID: of.ID, Place: system.Place{Name: of.Name, Spec: of.Spec, Path: of.Path, Inum: of.Inum}, Found: of.Auto, Removed: of.Removed})
+		n.Nodes = append(n.Nodes, system.NetworkNode{ID: of.ID, Place: system.Place{Name: of.Name, Spec: of.Spec, Path: of.Path, Inum: of.Inum}, Found: of.Auto, Removed: of.Removed})
 	}
 	for i := range d.VMs {
 		of := &d.VMs[i]
-		n.Nodes = append(n.Nodes, system.Node{ID: of.ID, Place: system.Place{Name: of.Name}, Machine: true, Removed: of.Removed})
+		n.Nodes = append(n.Nodes, system.NetworkNode{ID: of.ID, Place: system.Place{Name: of.Name}, Machine: true, Removed: of.Removed})
 	}
 	for i := range d.Ports {
 		p := &d.Ports[i]
-		port := system.Port{ID: p.ID, Node: p.Node, Name: p.Name, Ifindex: p.Ifindex, Removed: p.Removed}
+		port := system.NetworkPort{ID: p.ID, Node: p.Node, Name: p.Name, Ifindex: p.Ifindex, Removed: p.Removed}
 		n.Ports = append(n.Ports, port)
 		if p.VM != 0 {
 			port.Node = p.VM

@@ -15,9 +15,9 @@ func TestNetwork(t *testing.T) {
 		VMs:   []VM{{ID: 3, Name: "vm"}},
 		Ports: []Port{{ID: 5, Node: 1, Name: "tap0", Ifindex: 7, VM: 3}, {ID: 6, Node: 2, Name: "eth0", Removed: true}}}
 	want := &system.Network{Name: "lab",
-		Nodes: []system.Node{{ID: 1, Place: system.Place{Name: "h1", Spec: "netns:h1"}}, {ID: 2, Place: system.Place{Name: "br"}, Found: true, Removed: true},
+		Nodes: []system.NetworkNode{{ID: 1, Place: system.Place{Name: "h1", Spec: "netns:h1"}}, {ID: 2, Place: system.Place{Name: "br"}, Found: true, Removed: true},
 			{ID: 3, Place: system.Place{Name: "vm"}, Machine: true}},
-		Ports: []system.Port{{ID: 5, Node: 1, Name: "tap0", Ifindex: 7}, {ID: 5, Node: 3, Name: "tap0", Ifindex: 7}, {ID: 6, Node: 2, Name: "eth0", Removed: true}},
+		Ports: []system.NetworkPort{{ID: 5, Node: 1, Name: "tap0", Ifindex: 7}, {ID: 5, Node: 3, Name: "tap0", Ifindex: 7}, {ID: 6, Node: 2, Name: "eth0", Removed: true}},
 	}
 	if got := d.Network(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
