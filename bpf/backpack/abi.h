@@ -291,7 +291,7 @@ struct rdr_local6 {
 
 /* The addresses of a node with few of them, of one IP version. Index = node. If the node owns
  * address a, it is at (a * multiplier) mod 2^32 >> RDR_NODE_SHIFT, so one lookup is enough. IPv6
- * addresses are folded to 32 bits: then the lookup tells whether the node may own one. */
+ * addresses are folded to 32 bits: then the lookup finds out whether the node may own one. */
 #define RDR_NODE_ADDRS 16
 #define RDR_NODE_SHIFT 28
 struct rdr_node {
@@ -393,7 +393,7 @@ enum rdr_counter {
 	RDR_C_CONTENT_CHANGED = 36,
 	/* Found by content: something has set the TTL, or our bits of the DSCP. */
 	RDR_C_TTL_SET = 37,
-	RDR_C_LATE = 38, /* under way for longer than the timeout: restored, and not measured */
+	RDR_C_LATE = 38, /* in flight for longer than the timeout: restored, and not measured */
 	RDR_C_MAX = 39,
 };
 
@@ -427,7 +427,7 @@ struct rdr_own_key {
 	__u32 node;
 };
 
-/* Of each. Old ones give way (LRU, approximately by age). */
+/* Entries of each map. Old ones are evicted (LRU, approximately by age). */
 #define RDR_MAX_SPELLED 16384
 
 /*

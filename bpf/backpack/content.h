@@ -135,7 +135,7 @@ GLOBAL __u64 wire_by_content(__u64 bits_len, __u64 tags, __u64 rest, __u64 now, 
  */
 
 /* How many segments a packet of TCP with that sequence number is behind slot s, whose bits it has:
- * as segment_by_sequence(), but nothing else of the content tells. */
+ * as segment_by_sequence(), but no other content shows it. */
 static __always_inline __u32 segment_by_place(struct rdr_slot *s, __u32 seq)
 {
 	struct rdr_slot *h = s->proto == IPPROTO_TCP && s->segs > 1 ? head_of(s) : NULL;
@@ -172,7 +172,7 @@ GLOBAL int take_one(__u32 index, __u32 tag, __u32 tag2, __u32 grown, __u32 port_
 
 /*
  * The packets of an skb, the first of which is in the slot at index, have other content from now on, and are counted:
- * by it they are known from that port on. Of trains of datagrams only the first one's can be seen. tags,
+ * by it they are known from that port on. In trains of datagrams only the first one's can be seen. tags,
  * rest, size: as wire_by_bits() takes them.
  */
 GLOBAL int take_content(__u32 index, __u64 tags, __u64 rest, __u32 size, __u32 port_no)
@@ -219,7 +219,7 @@ static __always_inline bool is_changed_back(struct rdr_slot *s, const struct rdr
 }
 
 /* Whether what is kept is of an earlier turn of the ring, in which another one took the slot. That packet need not be
- * under way any more, and the one that has the slot now may have got the same content. */
+ * in flight any more, and the one that has the slot now may have got the same content. */
 static __always_inline bool is_of_earlier_turn(const struct rdr_slot *s,
 					       const struct rdr_spelled *kept)
 {
@@ -261,7 +261,7 @@ GLOBAL __u64 changed_at(__u64 index_size, __u64 tags, __u64 rest, __u64 now, __u
 	index += off;
 	fill_if_member(index);
 	s = slot_at(index & (cfg_slots - 1));
-	/* A node may also translate addresses. Then TCP's sequence number tells. */
+	/* A node may also translate addresses. Then TCP's sequence number identifies it. */
 	if (s && where & CHANGED_MARKED && s->proto == IPPROTO_TCP && s->tag == (__u32)tags)
 		flow = s->flow_hash;
 	if (!s || !may_be_in(s, rest, flow, now) || !is_alike(s, tags, len) ||

@@ -16,7 +16,7 @@ static __always_inline bool same_content(const struct rdr_slot *s, const struct 
 	if (p->v6 && !(s->state & RDR_ST_IPV6))
 		return false;
 	if (p->partial)
-		/* Without an ID nothing tells which segment of a train it is. */
+		/* Without an ID it is not known which segment of a train it is. */
 		return s->flow_hash == p->flow && s->proto == p->proto &&
 		       (!p->v6 || s->segs <= p->n);
 	return s->tag == p->tag && s->tag2 == p->tag2 && s->proto == p->proto;

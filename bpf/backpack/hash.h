@@ -7,13 +7,13 @@
 #include "config.h"
 #include "lib/hash.h"
 
-/* Of addresses and ports: it shows NAT, and tells flows from each other. */
+/* The hash of addresses and ports: it shows NAT, and separates flows. */
 static __always_inline __u32 tuple_hash(__u32 saddr, __u32 daddr, __u32 ports)
 {
 	return hash_words(cfg_hash, saddr, daddr, ports);
 }
 
-/* Of an IPv6 address: keys and flow hashes have it instead of the address. */
+/* The hash of an IPv6 address: keys and flow hashes have it instead of the address. */
 static __always_inline __u32 fold_addr(const __u64 *a)
 {
 	return hash_addr6(cfg_hash + 3, a);

@@ -2,7 +2,7 @@
 /*
  * Identity: is this packet the one that the slot was written for?
  *
- * Header bits alone cannot tell: a packet that nobody marked may have any ID and
+ * Header bits alone do not show it: a packet that nobody marked may have any ID and
  * TTL. So a slot keeps a *content tag*: two words that neither routers nor NAT
  * change, that the segments of a train share or count up, and that differ between
  * the packets of a flow:
@@ -43,8 +43,8 @@ static __always_inline void tag_echo(struct packet *p, const __be32 *w, bool pay
 
 /*
  * What payload bytes 8-23 add to the second word of a datagram's tag. In IPv6 trains no ID
- * tells which datagram it is, and those of some protocols (QUIC) begin alike. The ID of packets
- * that are found by their key alone may not tell either, see keys.h.
+ * identifies the datagram, and those of some protocols (QUIC) begin alike. The ID of packets
+ * that are found by their key alone may not identify it either, see keys.h.
  */
 static __always_inline __u32 fold_more(const __be32 *w)
 {
@@ -182,7 +182,7 @@ static __always_inline bool is_tunnel(const __be32 *w)
 /*
  * Whether a train of datagrams that leaves is a tunnel's: for the queue the kernel has counted
  * the headers that its segments repeat (qdisc_pkt_len_init()), and they are not UDP's. At
- * ingress only is_tunnel() tells.
+ * ingress only is_tunnel() knows.
  */
 static __always_inline bool is_tunnel_train(struct __sk_buff *skb, const struct packet *p)
 {

@@ -153,7 +153,7 @@ static __always_inline __u64 found_changed_inside(__u32 mark, const struct packe
 		      1ULL << CHANGED_WITHIN_SHIFT | CHANGED_MARKED,
 	      r;
 
-	/* Of a partial packet no content is known. */
+	/* A partial packet's content is not known. */
 	if (marked_index(mark) >= cfg_slots || p->partial)
 		return 0;
 	r = changed_at(marked_index(mark) | (w.bits_len >> 32 << 32), w.tags, w.rest, now, where);

@@ -85,7 +85,7 @@ enum put_result {
 /*
  * Whether the packet in slot s is a segment, not the first, of a train whose ID was 0. It may have
  * that ID too: hosts that do not count IDs send 0 (RFC 6864, section 4.1), GRO joins packets with
- * one ID, and all segments keep it (SKB_GSO_TCP_FIXEDID). No field of __sk_buff tells. Such a
+ * one ID, and all segments keep it (SKB_GSO_TCP_FIXEDID). No field of __sk_buff shows it. Such a
  * segment has two keys; its content is in both.
  */
 static __always_inline bool may_be_fixed(const struct rdr_slot *s, __u64 rest)
@@ -186,8 +186,8 @@ GLOBAL int delete_keys(__u64 addrs, __u64 rest, __u64 pos, __u32 n)
 	return 0;
 }
 
-/* What `rest` was as the run that begins with slot s left its last node. Only of a whole run it can be
- * told: in a part of one, IDs may count or not. */
+/* What `rest` was as the run that begins with slot s left its last node. It is known of a whole run
+ * only: in a part of one, IDs may count or not. */
 static __always_inline __u64 rest_before(const struct rdr_slot *s, bool whole, __u64 rest)
 {
 	if (!whole || rest >> KEY_FORM_SHIFT == RDR_KEY_IPV6)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets that are too late: under way for longer than the timeout, in a queue or in a process that
+ * Packets that are too late: in flight for longer than the timeout, in a queue or in a process that
  * stood still. Their stories have ended. They are restored all the same, because wire bits must not
  * leave, and are unknown packets from then on: no slot is written for them.
  *
@@ -51,7 +51,7 @@ static __always_inline bool is_late_in(const struct rdr_slot *s, const struct pa
 	       !(s->state & RDR_ST_IPV6) == !p->v6 && may_be_out(s) && is_late_run(s, p->n);
 }
 
-/* What was kept of p, a lone packet whose slot another one has, or one whose slot was taken while it was under way; or
+/* What was kept of p, a lone packet whose slot another one has, or one whose slot was taken while it was in flight; or
  * NULL. */
 static __always_inline const struct rdr_spelled *kept_of(const struct packet *p, __u32 index,
 							 __u32 flow)

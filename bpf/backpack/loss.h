@@ -64,8 +64,8 @@ GLOBAL __u32 look_for_place(__u32 index, __u32 scan, __u32 at, __u32 inum)
 	return ((scan & 0xff) + cell_span(kind)) | known;
 }
 
-/* inum: 0 if the namespace is not known. If that or the log does not tell, the receiver counts as
- * the place. */
+/* inum: 0 if the namespace is not known. If neither that nor the log has the place, the receiver
+ * counts as the place. */
 GLOBAL __u32 look_at_place(__u32 index, __u32 port, __u32 inum)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));
@@ -109,7 +109,7 @@ GLOBAL __u32 lose_one(__u32 index, __u32 k_n, __u64 packed, __u64 where, __u64 q
 	if (is_tree(s)) {
 		count(RDR_C_LOSS_EVENT, span); /* user space finds out of which branch */
 	} else if ((state & RDR_ST_DONE) && !(packed >> 24)) {
-		/* Of a copy: the packet has arrived elsewhere. */
+		/* A copy was lost: the packet has arrived elsewhere. */
 		count(RDR_C_LOSS_IGNORED, span);
 		if (is_log_short(s))
 			return span;

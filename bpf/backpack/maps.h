@@ -155,7 +155,7 @@ struct {
 	__type(value, struct rdr_spelled);
 } spelled SEC(".maps");
 
-/* Packets whose slots others of their flows have taken, by their bits, while they were under way. */
+/* Packets whose slots others of their flows have taken, by their bits, while they were in flight. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, RDR_MAX_SPELLED);

@@ -114,7 +114,7 @@ static __always_inline bool fill_nth(const struct rdr_slot *h, __u64 head, __u32
 
 /*
  * Fills the slots of the members of the TCP train that the slot at index belongs to, unless they are
- * filled. Of two CPUs that do so at once each leaves alone what the other has filled: it may have
+ * filled. If two CPUs do so at once, each leaves alone what the other has filled: it may have
  * events already. (Between a test and its store the other CPU may add one, which is lost, as where
  * two CPUs add events to one slot.) The train may be free to be reused: whoever takes its slots
  * takes the head first, so each store follows a look at that.

@@ -129,7 +129,7 @@ static __always_inline bool is_too_big(const struct packet *p)
 	return p->icmp_type == ICMP_UNREACHABLE && p->icmp_code == ICMP_FRAG_NEEDED;
 }
 
-/* Tells the verifier (the oldest forgets bounds of spilled values) that an
+/* Shows the verifier (the oldest forgets bounds of spilled values) that an
  * offset into the headers is below MAX_PULL. */
 static __always_inline __u32 bounded(__u32 off)
 {

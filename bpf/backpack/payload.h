@@ -72,8 +72,8 @@ static __always_inline void count_payload(enum rdr_payload_count c)
 	add_count(&payload_counts, c, 1);
 }
 
-/* Bytes of transport header before p's payload. Of protocols that are not known, and of later
- * fragments, all is payload. */
+/* Bytes of transport header before p's payload. Unknown protocols and later fragments are all
+ * payload. */
 static __always_inline __u32 transport_hdr(const struct packet *p)
 {
 	if (p->frag & IP_OFFSET)
@@ -114,7 +114,7 @@ GLOBAL __u64 sift_here(__u64 r, __u32 expect, __u32 flow)
 
 /*
  * Finds p's slot. Behind the domain's program a packet that has come in has a mark, and one that
- * leaves by a link has bits or a key. Before it, it is the other way round.
+ * leaves by a link has bits or a key. Before that program, it is the reverse.
  */
 static __always_inline __u64 found_here(struct __sk_buff *skb, const struct packet *p,
 					const struct rdr_port *port, __u32 where, __u64 now)

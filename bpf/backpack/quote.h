@@ -66,7 +66,7 @@ static __always_inline bool quote_matches(const struct rdr_slot *s, const struct
 	case IPPROTO_UDPLITE:
 		if (have >= 16)
 			return q->w[2] == s->tag && q->w[3] == s->tag2;
-		return !s->seg; /* nothing tells segments apart */
+		return !s->seg; /* segments look alike */
 	case IPPROTO_SCTP:
 		return q->w[1] == s->tag && (have < 20 || q->w[4] == s->tag2);
 	case IPPROTO_ICMP:

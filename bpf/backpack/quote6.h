@@ -73,7 +73,7 @@ static __always_inline struct rdr_slot *quoted_slot(__u32 index, const struct qu
 	case IPPROTO_UDP:
 		tag = q->w[2];
 		tag2 = q->w[3] ^ q->more;
-		/* Nothing else tells datagrams apart. */
+		/* Datagrams look alike otherwise. */
 		if (q->have < 16)
 			return s->segs == 1 && s->len == q->len ? s : NULL;
 		if (q->cut)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets whose slots others have taken while they were under way. A packet with the bits of a slot and other
+ * Packets whose slots others have taken while they were in flight. A packet with the bits of a slot and other
  * content is the slot's, if all else agrees (content.h): its content may have been changed. But it may also be
  * another packet of the flow, and the slot's may come behind it. So what the slot said of its packet until then is
  * kept. A packet that has the bits and that content is restored by it, like one that is late, and is an
@@ -38,7 +38,7 @@ GLOBAL int keep_replaced(__u32 index, __u32 bearer, __u32 port_no)
 	return 0;
 }
 
-/* Whether the packet that was replaced then is no longer under way: it would be late twice over. Most are never seen
+/* Whether the packet that was replaced then is no longer in flight: it would be late twice over. Most are never seen
  * again, since what took their slots was the packet itself, changed. */
 static __always_inline bool is_long_gone(const struct rdr_spelled *kept)
 {

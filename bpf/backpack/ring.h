@@ -13,7 +13,7 @@
 
 /*
  * `members` has a bit for each slot: a train has left it unfilled, as a member. Bits are not cleared
- * when a member is filled, or when another packet takes the slot; positions tell. But a train
+ * when a member is filled, or when another packet takes the slot; positions show that. But a train
  * clears the bit of its head. So the head is the nearest slot below a member that has no bit. The
  * slots of a word lie in one CPU's block (minBlock in pkg/vnet/datapath/program/layout.go), so a
  * source needs no atomic operation.
@@ -276,7 +276,7 @@ GLOBAL __u64 take_slots(__u32 n, __u64 now)
  *
  * A ring that fills up: to look at packets in flight costs cache lines that are far away. So if a
  * source finds no slot in a window that may be taken, it notes when that is worth looking at again:
- * when the youngest packet there has been under way half as long again, or the oldest has timed out.
+ * when the youngest packet there has been in flight half as long again, or the oldest has timed out.
  * A note holds for the next turn of the ring alone: until then nobody gets those slots.
  */
 #define MAX_STEPS 32 /* windows that a source steps over; one that it looks at counts nine times */
@@ -293,7 +293,7 @@ static __always_inline __u64 *note_of(__u64 pos)
 
 /* Whether a note says that the window at pos is not worth looking at now. It is made anew for the
  * next turn. (The time has 32 bits, and comes round: one that is further away than a packet can be
- * under way is a past one, or none.) */
+ * in flight is a past one, or none.) */
 static __always_inline bool is_noted(__u64 pos, __u64 now)
 {
 	__u64 *note = note_of(pos);

@@ -17,8 +17,8 @@ static __always_inline bool is_segment(const struct rdr_slot *s, const struct rd
 /*
  * A run that was cut where no port of ours saw it: inside a node, or by a queue with
  * SKB_GSO_TCP_FIXEDID, which gives every segment the ID of the first. Then each segment
- * has the mark, or the bits, of the run's first packet. TCP's sequence number tells which
- * one it is. Returns how many segments it is behind slot index, 0 if it is none. hdr: bytes
+ * has the mark, or the bits, of the run's first packet. TCP's sequence number identifies the
+ * segment. Returns how many segments it is behind slot index, 0 if it is none. hdr: bytes
  * of IP and TCP header that each segment repeats.
  */
 GLOBAL __u32 segment_by_sequence(__u32 index, __u32 tag, __u32 tag2, __u32 hdr)

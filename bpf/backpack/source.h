@@ -71,7 +71,7 @@ GLOBAL int is_repeated(__u64 head, __u32 k)
 
 /* Fills the first line of the slot of datagram k, which has a payload of its own; the head is
  * written already. l4 is the offset of the L4 header. Returns tags_bit() for IPv6, where only
- * content tells the datagrams of a train apart; else 0. */
+ * content separates the datagrams of a train; else 0. */
 GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head), *s = slot_of(head + k);
@@ -92,7 +92,7 @@ GLOBAL __u64 fill_datagram(struct __sk_buff *skb, __u64 head, __u32 k, __u32 l4)
 	return h->state & RDR_ST_IPV6 && h->proto == IPPROTO_UDP ? tags_bit(s) : 0;
 }
 
-/* Fills all members' slots. Returns how many segments cannot be told from one before. */
+/* Fills all members' slots. Returns how many segments look like one before. */
 GLOBAL __u32 fill_members(struct __sk_buff *skb, __u64 head, __u32 n, __u32 l4)
 {
 	struct rdr_slot *h = slot_of(head);
@@ -253,7 +253,7 @@ static __always_inline bool source(struct __sk_buff *skb, const struct packet *p
 	if (p->n > 1 && p->proto == IPPROTO_TCP && !by_key) {
 		leave_members(pos & (cfg_slots - 1), p->n);
 	} else if (p->n > 1 && fill_members(skb, pos, p->n, p->l4) && p->v6) {
-		/* IPv6: the segments have no ID that tells them apart. */
+		/* IPv6: segments have no ID, so equal ones look alike. */
 		unuse_slots(pos, p->n);
 		settle_slots(a, pos + p->n);
 		why = RDR_C_NM_SEGS;

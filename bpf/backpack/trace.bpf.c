@@ -46,7 +46,7 @@ int radar_kfree_skb(__u64 *ctx)
 	if (mark && !r)
 		r = found_lost_inside(marked_index(mark), p.n, now);
 	in_node = r >> FOUND_SHIFT & 1;
-	/* If the log lacks nodes, a device of ours is enough. */
+	/* If the log overflowed, accept the loss when the device is one of our ports. */
 	if (in_node && !was_run_in(r, p.n, read_home(skb), skb->skb_iif) &&
 	    (port == RDR_NO_PORT || !lacks_nodes(r))) {
 		count(RDR_C_NOT_HERE, p.n);

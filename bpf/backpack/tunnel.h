@@ -73,7 +73,7 @@ GLOBAL int was_outside(__u32 index, __u32 node, __u64 now)
 }
 
 /* Finds the packet inside an skb of n packets that has no backpack yet. Not if the numbers differ:
- * if a train inside was cut, nothing tells which segment this is. */
+ * if a train inside was cut, it is not known which segment this is. */
 GLOBAL __u64 found_lost_inside(__u32 index, __u32 n, __u64 now)
 {
 	struct rdr_slot *s = slot_at(index & (cfg_slots - 1));

@@ -14,7 +14,7 @@ static __always_inline bool lies_in(const volatile struct rdr_range *r, __u64 lo
 }
 
 /* Whether the function that frees is one of packet taps. (A call, and so below: each comparison
- * would tell the verifier something about location, and make a state of its own.) */
+ * would give the verifier a bound of location, and make a state of its own.) */
 GLOBAL int is_tap(__u64 location)
 {
 #pragma unroll

@@ -9,7 +9,7 @@
 
 /*
  * Equal packets (the same addresses, ID and content, sent again and again) have one key. The log
- * tells whether a packet that was found by it is the slot's: a packet that leaves a node has been
+ * shows whether a packet that was found by it is the slot's: a packet that leaves a node has been
  * there, and has not left by the same port since; a copy for a group does not come by one port
  * twice.
  */
@@ -88,7 +88,7 @@ GLOBAL __u32 look_at_visits(__u32 index, __u32 port_no)
 /*
  * Whether a packet that leaves by that port unmarked, and was found by its key, is another one than
  * the slot's. A bridge between nodes (closing) may send a packet back, and arrivals there are not
- * noted: so only copies for a group are told apart there.
+ * noted: so only copies for a group are checked there.
  */
 GLOBAL int is_equal_leaving(__u32 index, __u32 port_no, __u32 closing)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets that leave a node inside others, and pass no tunnel's interface on their way: routes
+ * Packets that leave a node inside others without passing a tunnel's interface: routes
  * with an encapsulation (SRv6, MPLS, BPF) put headers in front of the packet itself. So the skb
  * has the packet's mark, and the packet, unchanged but for its TTL, is its end. Nobody knows where
  * it is taken out again: its story ends as it leaves.
@@ -53,7 +53,7 @@ GLOBAL int is_in_node(__u32 index, __u32 node, __u32 internal, __u64 now)
 	came = bpf_map_lookup_elem(&ports, &entrance);
 	if (cell_kind(cell) != RDR_EV_INGRESS || !came || came->node != node)
 		return false;
-	/* Of a train that was cut the head alone has the state. */
+	/* When a train was cut, only its head has the state. */
 	return !internal || !(s->state & RDR_ST_KEYED || cell_flags(cell) & RDR_EVF_KEYED);
 }
 

@@ -24,7 +24,7 @@
 #define PASS (-1)
 #define MAX_HOPS 8
 
-/* Of the port that an instance is attached to. */
+/* The port that an instance is attached to. */
 const volatile __u32 port = 0;
 
 struct fuid_key {
@@ -57,7 +57,7 @@ struct {
 	__type(value, struct fuid_backpack);
 } backpacks SEC(".maps");
 
-/* Each CPU hands out FUIDs by itself, which is the cheapest way. */
+/* Each CPU hands out FUIDs by itself, which is the cheapest. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

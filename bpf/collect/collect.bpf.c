@@ -7,8 +7,8 @@
  * one; every other goes up to user space, whole. Both are consumed. What comes to other ports,
  * fragments, and headers with options pass to the stack, where a socket waits for them.
  *
- * The programs know nothing of a report but where its quoted packet begins. That tells flows
- * apart, and a wrong guess only costs time.
+ * The programs know nothing of a report but where its quoted packet begins. That separates
+ * flows, and a wrong guess only costs time.
  */
 #include "flow.h"
 #include "template.h"

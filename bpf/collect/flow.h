@@ -63,7 +63,7 @@ static __always_inline __u64 hash_tuple(__u64 h, const struct tuple *t, bool v6)
 	return hash_mix(h, (__u64)t->sport << 48 | (__u64)t->dport << 32 | t->proto);
 }
 
-/* Of an IP header without options or extension headers. */
+/* The size of an IP header without options or extension headers. */
 static __always_inline __u32 ip_size(const struct packet *p)
 {
 	return p->v6 ? sizeof(struct ip6_header) : sizeof(struct iphdr);

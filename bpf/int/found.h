@@ -19,7 +19,7 @@
 #define NPT_PORT 1 /* the port of UDP marks; the shim has the original one */
 #define NPT_UDP 2  /* the source put a UDP header in front; the shim has the IP protocol */
 
-/* Of word 0 of an INT-MD header. */
+/* Bits in word 0 of an INT-MD header. */
 #define MD_DISCARD (1 << 27)
 #define MD_EXCEEDED (1 << 26)
 #define MD_MTU (1 << 25)

@@ -4,7 +4,7 @@
  * has them at each of its ports. Ingress notes when a packet came. Egress does all else, where the
  * output port, its queue and its MTU are known: docs/design/0032-int-nodes.md.
  *
- * A packet is dropped in two cases only: its INT header tells the sink to (D), or it came with INT
+ * A packet is dropped in two cases only: its INT header asks the sink to (D), or it came with INT
  * from outside, and the port is set so, or there is no room for a cover. Whatever else is wrong with
  * a packet, it goes on untouched and is counted.
  */
@@ -48,7 +48,7 @@ GLOBAL int find_int(struct __sk_buff *skb)
 }
 
 /*
- * Whether the packet is a train, which becomes several packets. Only the size of segments tells: a
+ * Whether the packet is a train, which becomes several packets. Only the size of segments shows it: a
  * train that a machine or a packet socket has handed over is not counted yet (gso_segs is 0).
  */
 static __always_inline bool is_train(const struct __sk_buff *skb, const struct packet *p)

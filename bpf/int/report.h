@@ -5,7 +5,7 @@
 
 #include "room.h"
 
-/* Of the values of a report of congestion, for which no bitmap asks. */
+/* The values of a report of congestion, for which no bitmap asks. */
 #define BITS_OF_QUEUE_REPORT 0x7d00
 
 /* How long congestion goes on before it is reported again, ns. */

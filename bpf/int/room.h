@@ -3,8 +3,9 @@
  * Making a packet longer or shorter behind its TCP or UDP header.
  *
  * The kernel makes room right behind the IP header only: what is in front of it is moved (cheap),
- * and the headers behind it are moved or written here. It does not move the place from which a device is to compute a checksum (CHECKSUM_PARTIAL: nearly all packets of local
- * sockets between veths). Such a packet gets longer at its end, and its payload is moved.
+ * and the headers behind it are moved or written here. csum_start does not move, so a packet whose
+ * checksum a device shall compute (CHECKSUM_PARTIAL: nearly all packets of local sockets between
+ * veths) gets longer at its end, and its payload is moved.
  */
 #ifndef INT_ROOM_H
 #define INT_ROOM_H

@@ -23,9 +23,9 @@ static __always_inline __u32 sum_change(__u16 old, __u16 new)
 }
 
 /*
- * The checksum for that sum. A checksum of zero has two spellings, 0 and 0xffff: both are read as
- * the same number. minus_zero says which one is written: 1 for 0xffff, 0 for 0. (Without a branch,
- * for the verifier.)
+ * The checksum for that sum. A zero checksum has two forms, 0 and 0xffff, which mean the same.
+ * minus_zero selects the one that is written: 1 for 0xffff, 0 for 0. (Without a branch, for the
+ * verifier.)
  */
 static __always_inline __u32 sum_to_check(__u32 sum, __u32 minus_zero)
 {

@@ -9,13 +9,13 @@
 
 #include "base.h"
 
-/* Of three words, with three keys. */
+/* The hash of three words, with three keys. */
 static __always_inline __u32 hash_words(const volatile __u64 *keys, __u32 a, __u32 b, __u32 c)
 {
 	return (a * keys[0] + b * keys[1] + c * keys[2]) >> 32;
 }
 
-/* Of an IPv6 address, two words as they are in the packet, with four keys. */
+/* The hash of an IPv6 address, two words as they are in the packet, with four keys. */
 static __always_inline __u32 hash_addr6(const volatile __u64 *keys, const __u64 *a)
 {
 	return ((__u32)a[0] * keys[0] + (a[0] >> 32) * keys[1] + (__u32)a[1] * keys[2] +

@@ -6,7 +6,7 @@
 #include "base.h"
 
 /*
- * What the system is told to watch: whether, or by which of its expressions, counted from 1, it
+ * What the system shall watch: whether, or by which of its expressions, counted from 1, it
  * watches the packet whose IP header begins at l3; 0: it does not. len: the packet's length for the
  * expressions. User space replaces the body by the compiled expressions when it loads the programs, so
  * the compiler must not know the result.

@@ -27,7 +27,7 @@ import (
 	"github.com/vnetradar/radar/pkg/fault"
 )
 
-const rootLong = `radar measures every packet of a virtual network: which way it went, where it
+const rootLong = `radar measures every packet of a virtual network: which path it took, where it
 waited, and where and why it was lost. It attaches to the network namespaces of
 one host (containers, "ip netns", VMs' taps), needs no change to them, and adds
 no byte to any packet.

@@ -37,7 +37,7 @@ func (k Kept) Hold() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hold pins: %w", err)
 	}
-	// It waits only for who looks whether there is a holder.
+	// Only HeldElsewhere's probe takes it exclusively, so this wait is short.
 	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 		err = unix.Flock(int(dir.Fd()), unix.LOCK_SH)
 	}

@@ -24,8 +24,8 @@ FLOWS is how many flows lost packets there; -o wide names those that lost most,
 
 AT and PORT say how far packets came: AT ingress they came in by PORT, and the node did
 not have them yet; AT egress, queue or link they went out by it. AT node they were inside:
-PORT is the one that they came in by, and, once the node had handed them to the one that
-they were to go out by, that one (NEIGH_..., rules behind routing; the same in a bridge).
+PORT is the input port, or the output port once the kernel had chosen it (NEIGH_...,
+rules behind routing; the same in a bridge).
 "veth3c1f (to db/eth0)" is the bridge's end of the link to db.
 
 WHY says in plain words what REASON, or FUNCTION, stands for, and which ports are not up

@@ -244,8 +244,7 @@ func copiesOf(f *segments.Frame, nth int, keys []packetKey, twice map[packetKey]
 	return found, nil
 }
 
-// choose leaves out all but one of the copies of each packet: that of a recorder, of which nodes have said nothing, is
-// given, and what the first one has that nodes have said.
+// choose keeps one of the copies of each packet: the recorder's, with the INT metadata of the first copy that has any.
 func (t *Twice) choose(copies []copyOf) {
 	slices.SortFunc(copies, func(a, b copyOf) int {
 		return cmp.Or(cmp.Compare(a.key.epoch, b.key.epoch), cmp.Compare(a.key.pos, b.key.pos), cmp.Compare(a.t, b.t),

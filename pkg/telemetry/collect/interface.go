@@ -257,7 +257,7 @@ func (i *Interface) look() error {
 		i.warn("is down: nothing comes until it is up")
 	}
 	if up {
-		// Of going down from now on the kernel says so again.
+		// The kernel reports the next change to down.
 		i.down = false
 		i.warn("is up again")
 		return i.file.SetReadDeadline(time.Time{})

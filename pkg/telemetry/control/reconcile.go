@@ -229,7 +229,7 @@ func (s *Service) change(ctx context.Context) {
 	s.toRoles(ctx, func(d *device) bool { return d.held != nil })
 }
 
-// rebase gives devices of which nobody knows what they hold their roles, without entries.
+// rebase sets roles, without entries, on devices whose state is unknown.
 func (s *Service) rebase(ctx context.Context) {
 	s.toRoles(ctx, func(d *device) bool { return d.held == nil })
 }
@@ -335,7 +335,7 @@ func (s *Service) apply(ctx context.Context, list []*device, want func(*device) 
 		case errors.Is(err, ErrGone):
 			s.lost(d, err)
 		case err != nil:
-			// Of entries it may hold some. Its roles are as they were, unless these were to change.
+			// Some entries may have been applied; roles are unchanged unless this call was to change them.
 			if d.unsure = true; d.held != nil && !d.held.guard().is(held.guard()) {
 				d.before, d.held = d.held, nil
 			}

@@ -81,9 +81,8 @@ func numbered(list []Interface, index int) *Interface {
 	return &list[i]
 }
 
-// through are interfaces through which packets of the node's ports come up: they have no program, and the
-// roles of the ports. mixed are those of whose ports not all have the same role: of what comes up there
-// it is not known from where it came.
+// through finds the interfaces above the node's ports (bridges, bonds), which have no program but the roles of
+// these ports. mixed: interfaces whose lower ports have different roles, so a packet's origin is unknown.
 func through(n *Node, list []Interface) (roles map[int]Flags, mixed []string) {
 	roles = make(map[int]Flags)
 	for i := range n.Ports {

@@ -362,8 +362,8 @@ func (a *applier) removePorts(ids []uint16) {
 	}
 }
 
-// placeInside tells the loss hook of the bridges' members that have no program, and
-// forgets those that are none any more.
+// placeInside lists bridge members without a program, so that losses there get a place, and
+// removes members that are gone.
 func (a *applier) placeInside() error {
 	m := a.h.maps[bpfobj.TcMapDevs]
 	for dev, in := range a.c.Inside {

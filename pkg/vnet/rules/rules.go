@@ -74,7 +74,7 @@ func findIn(ctx context.Context, nodes []topo.NodeSpec, mask uint32, find func(c
 	return slices.Concat(found...)
 }
 
-// quietConflicts are those of whose coming the kernel tells nobody.
+// quietConflicts are conflicts whose appearance the kernel does not announce.
 func quietConflicts(ctx context.Context) []Conflict {
 	tables, err := iptablesConflicts(ctx)
 	if err != nil { // nobody knows what is in it

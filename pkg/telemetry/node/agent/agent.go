@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package agent is the living part of an INT domain: the process that renews the lease of sources, makes
-// telemetry reports of what the programs tell and sends them, and keeps what the programs know of
+// telemetry reports of what the programs saw and sends them, and keeps what the programs know of
 // interfaces up to date.
 //
-// Nothing else depends on it. Of a killed agent the programs do without: sources and transits stop when the
-// lease ends, sinks go on, and what the ring has room for is sent by the next agent.
+// The programs do not need it. If it is killed they go on: sources and transits until the lease ends, sinks
+// after that, too. What the ring has room for is sent by the next agent.
 package agent
 
 import (
