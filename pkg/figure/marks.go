@@ -46,7 +46,7 @@ func (l Curve) path(fr *frame) (list []vg.Point) {
 	return list
 }
 
-// nearer is how far apart points are that a reader can tell apart, or less.
+// nearer is the least distance at which a reader sees two points, or less.
 const nearer = 0.02
 
 // addPoint adds a point, and takes off the last one where it stands on the line to this one.

@@ -47,7 +47,7 @@ const mostPixels = 100e6
 
 // Render draws the figure. Notes say what it could not show as it was asked to.
 func (f *Figure) Render(format Format) (file []byte, notes []Note, err error) {
-	defer func() { // the libraries below have no other way to say that something failed
+	defer func() { // the libraries below report failures by panics alone
 		if r := recover(); r != nil {
 			file, err = nil, fmt.Errorf("draw the figure: %v", r)
 		}

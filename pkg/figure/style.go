@@ -29,7 +29,7 @@ var (
 
 var palette = []color.RGBA{Blue, Red, Green, Purple, Orange, Sky, Black}
 
-// dashes tell lines apart without colour, in units of a line's width.
+// dashes distinguish lines without colour, in units of a line's width.
 var dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}, {9, 2.5}}
 
 // Color is that of series i.

@@ -6,7 +6,7 @@ package filter
 
 import "golang.org/x/net/bpf"
 
-// Available says whether expressions are built in.
+// Available reports whether expressions are built in.
 const Available = false
 
 // Library names the library that compiles expressions.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// Available says whether expressions are built in.
+// Available reports whether expressions are built in.
 const Available = true
 
 // Data link types of libpcap (DLT_*), which are not those of files.

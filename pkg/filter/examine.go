@@ -35,10 +35,10 @@ const (
 
 func constant(c uint32) value { return value{c: c, fixed: true} }
 
-// known says whether the value is one number.
+// known reports whether the value is one number.
 func (v value) known() bool { return v.fixed && v.unheld == 0 }
 
-// join is what is known where two ways meet.
+// join is what is known where two branches meet.
 func join(a, b value) value {
 	if a == b {
 		return a
@@ -60,7 +60,7 @@ type state struct {
 	v4, v6, inner protoSet
 }
 
-// possible says whether any packet gets here.
+// possible reports whether any packet gets here.
 func (s *state) possible() bool {
 	v6 := s.v6
 	if s.inner.empty() {
@@ -81,7 +81,7 @@ func (s *state) join(o *state) {
 	s.v4, s.v6, s.inner = s.v4.or(o.v4), s.v6.or(o.v6), s.inner.or(o.inner)
 }
 
-// examiner follows all ways through a program at once. Classic BPF only jumps
+// examiner follows all paths through a program at once. Classic BPF only jumps
 // forward, so each instruction is met once, after all that lead to it.
 type examiner struct {
 	insns  []bpf.Instruction
@@ -172,7 +172,7 @@ func (s *state) register(r bpf.Register) *value {
 	return &s.a
 }
 
-// branch follows both ways of a comparison of A with v, as far as they can be taken.
+// branch follows both outcomes of a comparison of A with v, as far as they can be taken.
 func (e *examiner) branch(pc int, s *state, cond bpf.JumpTest, v value, skipTrue, skipFalse uint8) {
 	yes, no := *s, *s
 	if s.a.known() && v.known() {

@@ -63,7 +63,7 @@ func nameOf(header string, fields []field, off, size int) string {
 	return at + " (payload)"
 }
 
-// headerLen is what an index register holds after libpcap's way of finding the end of
+// headerLen is what an index register holds after libpcap's instructions that find the end of
 // the IPv4 header.
 func (s *state) headerLen(off uint32) value {
 	if off != 0 {
@@ -134,8 +134,8 @@ func loadIP(off, size int) value {
 	return v
 }
 
-// loadIP6 reads from the IPv6 header or what follows it. Of extension headers a record
-// holds that of a fragment.
+// loadIP6 reads from the IPv6 header or what follows it. The only extension header that a record
+// holds is that of a fragment.
 func (s *state) loadIP6(off, size int) value {
 	switch {
 	case off == 6 && size == 1:
@@ -168,8 +168,8 @@ func (s *state) ip6Known() int {
 // not the reserved ones, and not whether more fragments follow.
 var heldFragment = [fragmentBytes]byte{0: 0xff, 2: 0xff, 3: 0xf8, 4: 0xff, 5: 0xff, 6: 0xff, 7: 0xff}
 
-// loadFragment reads from IPv6's fragment header. Of what is behind it a record holds
-// the ports, but a packet all of it.
+// loadFragment reads from IPv6's fragment header. A record holds only the ports of what follows
+// it, but a packet all of it.
 func loadFragment(off, size int) value {
 	what := nameOf("ip6", ip6Fields, ip6Bytes+off, size)
 	if off+size > fragmentBytes {

@@ -9,7 +9,7 @@
 // refuses what these cannot answer.
 //
 // libpcap needs cgo. Built without it, or with the tag nopcap, Compile returns
-// ErrNotBuilt and all else is as it was.
+// ErrNotBuilt; everything else works.
 package filter
 
 import (
@@ -121,7 +121,7 @@ func (e *Expr) CheckRecords() error {
 	return fmt.Errorf("filter expression %s: %s is not kept in records: ask for addresses, protocol, ports, TCP flags, numbers and window, ICMP type and echo numbers, TTL, TOS, ID, fragment offset or length", quote(e.text), e.unheld)
 }
 
-// OnlyFlow says whether the expression reads nothing but addresses, protocol and
+// OnlyFlow reports whether the expression reads nothing but addresses, protocol and
 // ports, so that all packets of a flow get the same answer. A packet with these
 // fields alone then stands for the flow; without ports, if its protocol has them, it
 // stands for the later fragments.

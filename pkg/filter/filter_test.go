@@ -220,7 +220,7 @@ func TestMatch(t *testing.T) {
 		}, true},
 		{"icmp6[icmp6type] = 128 and icmp6[4:2] = 7 and icmp6[6:2] = 3", echo6, true},
 		{"icmp", echo6, false},
-		// Of two copies each has the change of its own way, and never both.
+		// Each of two copies has the change of its own path, and never both.
 		{"src 192.0.2.7 and dst 10.0.9.9", branched, true},
 		{"src 192.0.2.7 and dst 10.8.0.1", branched, false},
 		{"src 10.0.0.1 and dst 10.8.0.1 and dst port 53", branched, true},

@@ -38,7 +38,7 @@ func FuzzHeld(f *testing.F) {
 				continue // libpcap reads on where the numbers end
 			}
 			if of.IPv6 && p[6] == record.ProtoFragment && of.FragOff&^6 == 0 && of.FragID == 0 {
-				continue // a whole packet in a fragment's header is told by its number alone
+				continue // only its number shows a whole packet in a fragment's header
 			}
 			n, err := e.vm.Run(append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...))
 			if err != nil {

@@ -20,7 +20,7 @@ const (
 	ipBytes  = 20 // records hold no IP options
 	ip6Bytes = 40
 
-	// Of what follows: ports; a TCP header to the window, whose length is not known; ICMP.
+	// Sizes of what follows: ports; a TCP header to the window, whose length is not known; ICMP.
 	portBytes     = 4
 	tcpBytes      = 16
 	tcpOffsetByte = 12
@@ -59,9 +59,9 @@ func overRecords(insns []bpf.Instruction) []bpf.Instruction {
 // (the ICMP sequence number of an error) makes the packet end there: no match, as
 // with a packet that was cut off.
 //
-// Of a train (Segs > 1) the length is that of all segments together.
+// The length of a train (Segs > 1) is that of all segments together.
 //
-// CheckRecords says whether the expression can be asked at all.
+// CheckRecords reports whether the expression can be asked at all.
 func (e *Expr) Match(p *packet.Packet) bool {
 	var h header
 	if !h.fill(p) {

@@ -66,7 +66,7 @@ func (p protoSet) single() (proto uint8, ok bool) {
 
 func (p protoSet) allHavePorts() bool { return p.or(havePorts) == havePorts }
 
-// allHold says whether records of all these protocols hold that byte of the
+// allHold reports whether records of all these protocols hold that byte of the
 // transport header: ports; of TCP all to the window but the byte with the header's length; of ICMP, whose
 // number is icmp in this version of IP, the type, and an echo's identifier and sequence.
 func (p protoSet) allHold(at int, icmp uint32) bool {

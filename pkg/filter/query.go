@@ -17,7 +17,7 @@ import (
 // values in one field are separated by commas, and one of them must match. All
 // fields must match.
 type Spec struct {
-	Src, Dst     string // addresses or prefixes: as sent, or as changed on the way
+	Src, Dst     string // addresses or prefixes: as sent, or as changed by a node
 	Proto        string // names or numbers
 	Sport, Dport string // ports or ranges 1000-2000: as sent, or as changed
 	Node         string // names of nodes that it visited, or was lost at

@@ -139,7 +139,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// What a filter asks for is told as it is compared, however it was written.
+// A filter names what it asks for as it is compared, however it was written.
 func TestAskedFor(t *testing.T) {
 	f, err := filter.Parse(filter.Spec{Node: "h1, r1", State: "Lost,in-flight"})
 	if err != nil {

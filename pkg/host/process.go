@@ -17,8 +17,8 @@ import (
 	"github.com/vnetradar/radar/pkg/host/statedir"
 )
 
-// Process is one process, told apart from a later one with the same number by
-// its start time. The zero value stands for none.
+// Process is one process. Its start time distinguishes it from a later one with the same
+// number. The zero value stands for none.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, of /proc/PID/stat
@@ -135,7 +135,7 @@ func waitPidfd(ctx context.Context, fd int, patience time.Duration) (bool, error
 	return false, nil
 }
 
-// ErrZombie says that a process has ended, and that its parent has not been told.
+// ErrZombie says that a process has ended, and that its parent has not waited for it.
 var ErrZombie = errors.New("it has ended")
 
 // ticksPerSecond is USER_HZ, in which /proc counts: a constant of the kernel's interface.

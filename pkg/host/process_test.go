@@ -48,7 +48,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// zombie returns the number of a process that has ended, and of which nobody has been told.
+// zombie returns the number of a process that has ended, and that nobody has waited for.
 func zombie(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("/bin/true")

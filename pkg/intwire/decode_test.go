@@ -17,7 +17,7 @@ func TestCut(t *testing.T) {
 	var m Message
 	for _, f := range frames(t) {
 		for n := range f.data {
-			// Of its own size: a read past the end panics.
+			// A slice of its own size: a read past the end panics.
 			data := bytes.Clone(f.data[:n:n])
 			d.Decode(&m, StartEthernet, data)
 			checkMessage(t, &m, data)

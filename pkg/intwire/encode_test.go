@@ -243,7 +243,7 @@ func TestComplement(t *testing.T) {
 	if w := Complement([]byte{0, 1}, []byte{0, 1, 0, 5, 0, 0, 0, 0}); w != 0xfffa {
 		t.Errorf("%#x", w)
 	}
-	sum := func(b []byte) (s uint32) { // another way than the encoder's
+	sum := func(b []byte) (s uint32) { // another algorithm than the encoder's
 		for i, v := range b {
 			s += uint32(v) << (8 * (1 - i%2))
 		}

@@ -26,7 +26,7 @@ const (
 // the reference about programs. No encoder made them.
 var foreign = []foreignCase{
 	{
-		// Of the first hop latency, queue and ingress time are not available.
+		// The first hop's latency, queue and ingress time are not available.
 		name: "INT 2.1, every instruction, domain words before the complement", at: "udp",
 		hex: `1388 1388 0094 0000
 			14 22 0035

@@ -265,7 +265,7 @@ func specOfReport(l ReportLayout) *Profile {
 }
 
 // domainWords is how many words the source alone adds for a DS Instruction of a known domain.
-// Without that they cannot be told from hops (INT 2.1, "Domain Specific Extensions").
+// Without that they look like hops (INT 2.1, "Domain Specific Extensions").
 func domainWords(domain, instruction uint16) int {
 	// "TS" of transparent-security: bit 0 is the source device, 6 bytes of address and 2 of padding.
 	if domain == DomainTS && instruction&0x8000 != 0 {

@@ -260,7 +260,7 @@ func widths(bitmap uint16, hopML int) (Option, bool) {
 	return 0, false
 }
 
-// looksLike05 tells a header of 0.5 from one of 1.0 whose Ver is 0. Where 0.5 has the
+// looksLike05 reports whether a header is one of 0.5, not one of 1.0 whose Ver is 0. Where 0.5 has the
 // instruction count, 1.0 has reserved bits, so 0; and in 1.0 Hop ML fits the bitmap.
 func looksLike05(w0 uint32, bitmap uint16) bool {
 	if ins := int(w0 >> 16 & 31); ins == 0 || ins == bits.OnesCount16(bitmap) {

@@ -62,17 +62,17 @@ func TestLatencyUnit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		payload []byte
-		told    uint32
+		given   uint32
 		want    uint32
 		anomaly bool
 	}{
 		{"by the profile", payload, 0, 1000, false},
-		{"told", inNs, 1, 1, true}, // of the other hops
+		{"given", inNs, 1, 1, true}, // of the other hops
 		{"latencies in ns", inNs, 0, 1000, true},
 		{"nothing known", sixHops(t), 0, 1, false},
-		{"nothing known, told", sixHops(t), 1000, 1000, false},
+		{"nothing known, given", sixHops(t), 1000, 1000, false},
 	} {
-		d, m := Decoder{LatencyNs: c.told}, Message{}
+		d, m := Decoder{LatencyNs: c.given}, Message{}
 		d.DecodeReport(&m, c.payload)
 		if m.LatencyNs != c.want || m.Has(OtherUnits) != c.anomaly {
 			t.Errorf("%s: %d, %v", c.name, m.LatencyNs, m.Anomalies)

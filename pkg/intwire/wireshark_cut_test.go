@@ -124,7 +124,7 @@ type cutCapture struct {
 	wire    []int
 }
 
-// add adds a frame, and again. Of a TCP segment each is another one: Wireshark leaves the contents of retransmissions alone.
+// add adds a frame, and again. TCP segments differ each time: Wireshark leaves the contents of retransmissions alone.
 func (f *cutCapture) add(frame []byte, keep, times int) {
 	for i := range times {
 		p := bytes.Clone(frame[:keep])

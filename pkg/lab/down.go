@@ -116,7 +116,7 @@ func identify(name string, handle netns.NsHandle) (openedNS, error) {
 	return ns, nil
 }
 
-// isOurs says whether the lab may have made the namespace. One that this
+// isOurs reports whether the lab may have made the namespace. One that this
 // process or the whole machine lives in it has not made, whatever its name.
 func isOurs(ns openedNS, recorded uint32) bool {
 	if ns.inum == 0 {

@@ -111,7 +111,7 @@ func readFile(fsys fs.FS, name string, most int64) (string, error) {
 	return string(b), nil
 }
 
-// has says whether the folder has a file or folder of that name.
+// has reports whether the folder has a file or folder of that name.
 func (f *folder) has(name string) bool {
 	if _, ok := f.files[name]; ok {
 		return true

@@ -154,7 +154,7 @@ func wantGone(t *testing.T, name string) {
 	}
 }
 
-// alive says whether the process runs.
+// alive reports whether the process runs.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")

@@ -305,7 +305,7 @@ func (t *Topology) addScripts(f *folder) {
 	t.warnOrphans(f)
 }
 
-// mentions says whether a script of the lab has this word.
+// mentions reports whether a script of the lab has this word.
 func (t *Topology) mentions(word string) bool {
 	return slices.ContainsFunc(t.Machines, func(m Machine) bool {
 		return slices.ContainsFunc(m.Scripts, func(s Script) bool { return strings.Contains(s.Body, word) })

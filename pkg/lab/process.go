@@ -38,7 +38,7 @@ func processesIn(inums map[uint32]bool) ([]int, error) {
 	return pids, nil
 }
 
-// isInside says whether all threads of the process are in the namespaces. A
+// isInside reports whether all threads of the process are in the namespaces. A
 // process that ends meanwhile is not.
 func isInside(pid int, inums map[uint32]bool) bool {
 	inum, err := netnsInum(fmt.Sprintf("/proc/%d/ns/net", pid))

@@ -18,7 +18,7 @@ import (
 type ScriptError struct {
 	Machine string
 	Script  string // MACHINE.startup, shared.startup, or lab.conf:LINE
-	Line    int    // of the command that failed; 0 if that cannot be told
+	Line    int    // of the command that failed; 0 if that is not known
 	Reason  string // "exit status 2", or what else ended it
 	Output  string // the end of what the script printed, with its commands
 }
@@ -180,7 +180,7 @@ func failedLine(script, output string) int {
 			last = command
 		}
 	}
-	// A command that is also started in the background cannot be told from that.
+	// A command that is also started in the background looks the same.
 	if last == "" || background[last] || len(lines[last]) != 1 {
 		return 0
 	}

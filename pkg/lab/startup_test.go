@@ -153,7 +153,7 @@ func TestUpKilled(t *testing.T) {
 	wantGone(t, name)
 }
 
-// TestDownEndsProcesses has a daemon that ends when told, one that does not,
+// TestDownEndsProcesses has a daemon that ends when asked to, one that does not,
 // and processes that are none of the lab's.
 func TestDownEndsProcesses(t *testing.T) {
 	name := newLab(t)

@@ -54,7 +54,7 @@ func setSysctls(settings []Setting) error {
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("set sysctl %s: a network namespace of this kernel has none of that name", s.Key)
+			return fmt.Errorf("set sysctl %s: network namespaces of this kernel have no such sysctl", s.Key)
 		}
 		if err != nil {
 			return fmt.Errorf("set sysctl %s=%s: %w", s.Key, s.Value, err)

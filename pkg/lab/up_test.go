@@ -44,7 +44,7 @@ func ends(t *testing.T, netnsName string) map[string]netlink.Link {
 	return found
 }
 
-// carries waits until all interfaces of these namespaces carry, of which the kernel tells
+// carries waits until all interfaces of these namespaces carry, which the kernel reports
 // later: before that they drop what they are to send, and bridges what they get.
 func carries(t *testing.T, netnsNames ...string) {
 	t.Helper()
@@ -238,7 +238,7 @@ func TestUpNameTaken(t *testing.T) {
 	wantGone(t, name)
 }
 
-// TestUpForeignNamespace has somebody else's namespace in the way.
+// TestUpForeignNamespace has somebody else's namespace of the same name.
 func TestUpForeignNamespace(t *testing.T) {
 	name := newLab(t)
 	if err := prepareNetnsDir(); err != nil {
@@ -254,7 +254,7 @@ func TestUpForeignNamespace(t *testing.T) {
 		t.Errorf("Up = %v: want %v, naming %s-b", err, ErrExists, name)
 	}
 	if now, err := netnsInum(netnsPath(name + "-b")); err != nil || now != inum {
-		t.Errorf("the namespace in the way is %d now (%v), was %d", now, err, inum)
+		t.Errorf("the foreign namespace is %d now (%v), was %d", now, err, inum)
 	}
 	if _, err := Get(name); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("Get = %v: want %v", err, ErrNotRunning)

@@ -53,13 +53,13 @@ func (p *Packet) SetFragment(offset, flags int) {
 	}
 }
 
-// HasPorts says whether SrcPort and DstPort are ports.
+// HasPorts reports whether SrcPort and DstPort are ports.
 func (p *Packet) HasPorts() bool {
 	return p.HasTuple && !p.Later && p.Cut == NotCut &&
 		(p.Proto == record.ProtoTCP || p.Proto == record.ProtoUDP || p.Proto == record.ProtoSCTP)
 }
 
-// IsEcho says whether SrcPort and DstPort are an ICMP echo's identifier and
+// IsEcho reports whether SrcPort and DstPort are an ICMP echo's identifier and
 // sequence number.
 func (p *Packet) IsEcho() bool {
 	if !p.IsICMP() || p.Cut != NotCut {
@@ -71,7 +71,7 @@ func (p *Packet) IsEcho() bool {
 	return p.ICMP[0] == icmpEcho || p.ICMP[0] == icmpEchoReply
 }
 
-// IsICMP says whether ICMP is the type and code of an ICMP or ICMPv6 packet.
+// IsICMP reports whether ICMP is the type and code of an ICMP or ICMPv6 packet.
 func (p *Packet) IsICMP() bool {
 	own := uint8(record.ProtoICMP)
 	if p.IPv6 {

@@ -125,7 +125,7 @@ type Tuple struct {
 	SrcPort, DstPort uint16
 }
 
-// TCP is what a TCP header says (RFC 9293, 3.1), as the source saw it. Of a train it is the header of the
+// TCP is what a TCP header says (RFC 9293, 3.1), as the source saw it. A train has the header of the
 // whole: Seq is its first byte's, Flags have what its last segment alone carries (FIN, PSH).
 type TCP struct {
 	Seq     uint32
@@ -202,8 +202,8 @@ type Hop struct {
 	Changed bool // Tuple is what the packet left with
 	Tuple   Tuple
 
-	// Of a tree. Copy: another copy of what came in at an earlier hop, of which that
-	// one's times on the link and the visit are. Outcome: how the branch ended that ends
+	// Trees only. Copy: another copy of what came in at an earlier hop, which has the
+	// times on the link and of the visit. Outcome: how the branch ended that ends
 	// here; "" if none does.
 	Copy    bool
 	Outcome record.State
@@ -255,7 +255,7 @@ func (p *Packet) LinkNs(i int) int64 {
 	return span(p.Hops[prev].SentNs(), h.InNs)
 }
 
-// StampNs is the egress of hop i, at the end of the way its ingress.
+// StampNs is the egress of hop i, at the end of the path its ingress.
 func (p *Packet) StampNs(i int) int64 {
 	h := &p.Hops[i]
 	if h.OutNs == NoTime && (p.Tree || i == len(p.Hops)-1) {
@@ -300,7 +300,7 @@ type BranchDrop struct {
 	Drop
 }
 
-// Unorder says that nothing tells in which order the packet came to its hops.
+// Unorder says that the order in which the packet came to its hops is not known.
 func (p *Packet) Unorder() {
 	p.Tree = true
 	for i := range p.Hops {

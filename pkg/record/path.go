@@ -24,8 +24,8 @@ func (r *Record) PrevOf(i int) int {
 }
 
 // LossHop returns the index of the hop at which the packet was lost; -1: none is known, or each copy has its own (Losses).
-// In an ordered packet it is the last visit of the loss's node. In another one any hop can be it, and the port tells visits
-// of one node apart.
+// In an ordered packet it is the last visit of the loss's node. In another one any hop can be it, and the port separates
+// visits of one node.
 func (r *Record) LossHop() int {
 	if r.Loss == nil || len(r.Losses) > 0 {
 		return -1

@@ -24,7 +24,7 @@ func TestPathText(t *testing.T) {
 		"h1 {-2us> h2, -3us> h3 > h4}": {step("h1", -1), timed("h2", " -2us> ", 0), timed("h3", " -3us> ", 0),
 			step("h4", 2)},
 		"h1 > h2, h3 > h4": {step("h1", -1), step("h2", 0), step("h3", -1), step("h4", 2)},
-		// Whatever a file may say: no endless way.
+		// Whatever a file may say: no endless path.
 		"a, b": {step("a", 1), step("b", 5)},
 	} {
 		if got := record.PathText(steps); got != want {

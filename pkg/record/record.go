@@ -85,7 +85,7 @@ type Record struct {
 	// Moved: of an expired packet, whose address came to the node where it was seen last, or went,
 	// at about the same time: whether it was delivered there is not known.
 	Moved bool `json:"address_moved,omitempty"`
-	// Unordered: nodes have reported the packet, and nothing tells in which order it came to them.
+	// Unordered: nodes have reported the packet, and the order in which it came to them is not known.
 	Unordered bool `json:"unordered,omitempty"`
 }
 
@@ -107,7 +107,7 @@ type Hop struct {
 	Port   string `json:"port,omitempty"` // egress port
 	Role   Role   `json:"role"`
 	Prev   *int   `json:"prev,omitempty"` // index of the earlier hop, where not the one before; -1: none
-	// Of a packet with copies. Copy: another copy of what came in at an earlier hop.
+	// For packets with copies. Copy: another copy of what came in at an earlier hop.
 	// Outcome: how the branch ended that ends here.
 	Copy    bool  `json:"copy,omitempty"`
 	Outcome State `json:"outcome,omitempty"`
@@ -118,7 +118,7 @@ type Hop struct {
 	NodeNs  *int64 `json:"node_ns,omitempty"`  // inside the node: egress - ingress
 	QueueNs *int64 `json:"queue_ns,omitempty"` // in the queue of Port; absent: it did not wait, or nothing saw it leave
 	// QueueUnseen: it waited in the queue of Port, and nothing saw it leave. LinkNs of the next hop
-	// holds that wait: queue and link are not told apart.
+	// holds that wait and the link's time together.
 	QueueUnseen bool   `json:"queue_unseen,omitempty"`
 	LinkNs      *int64 `json:"link_ns,omitempty"`    // previous node's egress, or where it left that port's queue, to this ingress
 	LatencyNs   *int64 `json:"latency_ns,omitempty"` // egress to egress, T(i) - T(i-1) of the paper
@@ -155,7 +155,7 @@ const (
 
 // NotSeen is the reason of inferred losses, and of no other: no kernel has it. The
 // packet was seen last as it went in at this place, and not again within the timeout;
-// it was lost or consumed there, and nobody told.
+// it was lost or consumed there, and nobody reported it.
 const NotSeen = "NOT_SEEN"
 
 // NotForwarded is the reason of losses in a node whose packets a process forwards, by packet
@@ -182,7 +182,7 @@ type Loss struct {
 	Skbs     int    `json:"-"`                  // 1 if this record is the first packet of the dropped skb
 }
 
-// Inferred says whether nobody told of the loss.
+// Inferred reports whether the loss is concluded from what was not seen; nobody reported it.
 func (l *Loss) Inferred() bool { return l.Reason == NotSeen }
 
 // TimeString renders ns since the Unix epoch as Record.Time wants it.

@@ -16,7 +16,7 @@ import (
 )
 
 // backpack is the driver of domains of radar's own: what their watchlist is. That is part of their programs, and
-// fixed when they are attached. So the driver says whether a domain measures what intents ask for, and
+// fixed when they are attached. So the driver reports whether a domain measures what intents ask for, and
 // what to do if it does not; it changes nothing.
 type backpack struct{}
 

@@ -47,8 +47,8 @@ func findNetns(ctx context.Context, d control.Device) (node.Place, error) {
 	return node.Place{Name: d.Name, Spec: d.Spec, Path: n.Path, Inum: n.Inum}, nil
 }
 
-// isGone reports whether the name of a namespace, or a process, is there no more. Of containers the engine
-// knows: one that does not answer is no news of its containers.
+// isGone reports whether the name of a namespace, or a process, is there no more. The engine knows its
+// containers: one that does not answer is no news of them.
 func isGone(spec string) bool {
 	kind, rest, _ := strings.Cut(spec, ":")
 	path := ""

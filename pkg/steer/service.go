@@ -29,7 +29,7 @@ type Service struct {
 	Holds      bool   `json:"holds"`      // devices may hold something of INT
 }
 
-// Service says whether it lives.
+// Service returns the state of the service that keeps devices at the intents.
 func (m *Management) Service() (s Service, err error) {
 	w, err := m.store.Wanted()
 	if err != nil {

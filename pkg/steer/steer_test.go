@@ -70,7 +70,7 @@ s[2]=loose
 	}
 }
 
-// A domain of radar's own is a topology, and a device: whether it measures what is asked for is told.
+// A domain of radar's own is a topology, and a device: whether it measures what is asked for is in its status.
 func TestAttachedDomain(t *testing.T) {
 	w := clitest.NewWorldOf(t, "chain", map[string]string{"N": "2"})
 	watch := "udp and dst port 5001"

@@ -39,7 +39,7 @@ func (k *checker) checkBranches(rec *record.Record, want *Sent) {
 	}
 }
 
-// branched says whether there were copies.
+// branched reports whether there were copies.
 func branched(rec *record.Record) bool {
 	return slices.ContainsFunc(rec.Hops, func(h record.Hop) bool { return h.Outcome != "" })
 }

@@ -124,5 +124,5 @@ func checkCorrupted(r *Run) {
 	}
 }
 
-// proto17 says whether it is UDP.
+// proto17 reports whether it is UDP.
 func (s *sighting) proto17() bool { return s.decoded.proto == 17 }

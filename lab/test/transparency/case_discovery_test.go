@@ -76,7 +76,7 @@ var _ = add(Case{
 	Counters: map[string]int{"not_measured_neighbour": some},
 })
 
-// isDiscovery says whether it is a message of neighbour or router discovery (RFC 4861).
+// isDiscovery reports whether it is a message of neighbour or router discovery (RFC 4861).
 func isDiscovery(s *sighting) bool {
 	d := s.decoded
 	return d != nil && d.version == 6 && d.proto == unix.IPPROTO_ICMPV6 && d.icmpType >= 133 && d.icmpType <= 137

@@ -153,7 +153,7 @@ func (d *decoded) isEcho() bool {
 	return d.isICMP() && (d.icmpType == 0 || d.icmpType == 8)
 }
 
-// isError says whether it is an ICMP error, which quotes another packet.
+// isError reports whether it is an ICMP error, which quotes another packet.
 func (d *decoded) isError() bool {
 	if !d.isICMP() || d.fragOff > 0 {
 		return false

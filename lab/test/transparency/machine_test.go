@@ -100,7 +100,7 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 	}
 }
 
-// forwards says whether a port of a bridge forwards.
+// forwards reports whether a port of a bridge forwards.
 func forwards(w *World, node, port string) bool {
 	return strings.Contains(w.Run(node, "ip", "-d", "link", "show", "dev", port), " state forwarding ")
 }

@@ -160,7 +160,7 @@ func (a *topology) role(node, port string) string {
 	return ""
 }
 
-// isMachine says whether a node is a virtual machine, which nobody looks into.
+// isMachine reports whether a node is a virtual machine, which nobody looks into.
 func (a *topology) isMachine(node string) bool {
 	for _, n := range a.Nodes {
 		if n.Name == node {
@@ -183,7 +183,7 @@ func (a *topology) peer(node, port string) string {
 	return ""
 }
 
-// has says whether a port is attached.
+// has reports whether a port is attached.
 func (a *topology) has(node, port string) bool {
 	return a.role(node, port) != ""
 }

@@ -190,7 +190,7 @@ func (k *checker) check(rec *record.Record) bool {
 	return true
 }
 
-// leadsTo says whether hop b lies on the way to hop c, or is it.
+// leadsTo reports whether hop b lies on the way to hop c, or is it.
 func leadsTo(rec *record.Record, b, c int) bool {
 	for c > b {
 		c = rec.PrevOf(c)
@@ -247,7 +247,7 @@ func (k *checker) claim(rec *record.Record, list []claim) *sighting {
 	return best
 }
 
-// possible says whether captures have that packet at a place when a record says so.
+// possible reports whether captures have that packet at a place when a record says so.
 func (k *checker) possible(u unit, c claim) bool {
 	return slices.ContainsFunc(k.units[u][c.place], func(s *sighting) bool {
 		return s.tuple() == c.tuple && (c.at.IsZero() || k.timely(s, c))
@@ -288,7 +288,7 @@ func (k *checker) checkClaim(rec *record.Record, u unit, c claim, mayBeAbsent bo
 	}
 }
 
-// timely says whether a record's time is possible for a packet that was captured so.
+// timely reports whether a record's time is possible for a packet that was captured so.
 func (k *checker) timely(s *sighting, c claim) bool {
 	first, second := s.at, c.at
 	if c.dir == out {
@@ -423,7 +423,7 @@ func (k *checker) beforeSource(u unit) {
 	}
 }
 
-// fromInside says whether a packet came from a node in the domain that is not attached:
+// fromInside reports whether a packet came from a node in the domain that is not attached:
 // no source sees it, and it passes.
 func (k *checker) fromInside(u unit) bool {
 	var first *sighting

@@ -103,12 +103,12 @@ func (r *Run) shorten() {
 	}
 }
 
-// skipped says whether a rule leaves a frame out.
+// skipped reports whether a rule leaves a frame out.
 func (r *Run) skipped(s *sighting) bool {
 	return slices.ContainsFunc(r.c.rules(), func(rule Rule) bool { return rule.Skip != nil && rule.Skip(s) })
 }
 
-// putOff says whether one of these threads has a CPU or waits for one: packets may wait for it.
+// putOff reports whether one of these threads has a CPU or waits for one: packets may wait for it.
 func putOff(threads []string) bool {
 	return slices.ContainsFunc(threads, func(stat string) bool {
 		b, err := os.ReadFile(stat)
@@ -193,7 +193,7 @@ func kworkers() (list []string) {
 	return list
 }
 
-// readCaptures says whether there was a packet that counts.
+// readCaptures reports whether there was a packet that counts.
 func (r *Run) readCaptures() (some bool) {
 	r.T.Helper()
 	for _, c := range r.captures {
@@ -208,7 +208,7 @@ func (r *Run) readCaptures() (some bool) {
 	return some
 }
 
-// queued says whether packets wait in a queue of a node.
+// queued reports whether packets wait in a queue of a node.
 func (w *World) queued() bool {
 	w.T.Helper()
 	for _, node := range w.nodes {

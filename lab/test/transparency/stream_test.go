@@ -158,7 +158,7 @@ func (s *stream) frames() [][]byte {
 	return list
 }
 
-// idsOf says whether a kernel gave these IDs, one after the other. In which order they
+// idsOf reports whether a kernel gave these IDs, one after the other. In which order they
 // arrive is up to the processors that carry them.
 func idsOf(ids []uint16) string {
 	if len(ids) == 0 {

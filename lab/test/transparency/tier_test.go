@@ -84,7 +84,7 @@ func TestTier(t *testing.T) {
 	}
 }
 
-// now says whether a case is run: in its tier, or because somebody has named it.
+// now reports whether a case is run: in its tier, or because somebody has named it.
 func (c *Case) now() bool {
 	if os.Getenv("RADAR_CASE") != "" || slices.Contains(always, c.Name) {
 		return true

@@ -16,7 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/host/kernel"
 )
 
-// readyMessage is what a background process tells the one that started it,
+// readyMessage is what a background process sends to the one that started it,
 // once, through a pipe.
 type readyMessage struct {
 	Error string     `json:"error,omitempty"`

@@ -84,7 +84,7 @@ func MissingRights() string {
 	return "missing " + strings.Join(names, ", ") + ": " + what
 }
 
-// LacksRights says whether this process lacks a capability that radar needs.
+// LacksRights reports whether this process lacks a capability that radar needs.
 func LacksRights() bool {
 	caps, err := EffectiveCaps()
 	return err == nil && len(MissingCaps(caps)) > 0

@@ -147,7 +147,7 @@ func ShowsSymbols() bool {
 }
 
 // InOtherMountNS reports whether this process sees other mounts than process 1. Where that one
-// shows nobody its namespaces, other ancestors tell of `ip netns exec`.
+// shows nobody its namespaces, other ancestors show `ip netns exec`.
 func InOtherMountNS() bool {
 	mountNS := func(process string) string {
 		ns, _ := os.Readlink("/proc/" + process + "/ns/mnt")

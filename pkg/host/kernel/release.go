@@ -18,7 +18,7 @@ func Release() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// Older says whether a release is older than a version; false if it is none.
+// Older reports whether a release is older than a version; false if it is none.
 func Older(release string, major, minor int) bool {
 	var a, b int
 	if _, err := fmt.Sscanf(release, "%d.%d", &a, &b); err != nil {

@@ -11,7 +11,7 @@ import (
 // systems are coarse, and inode numbers are used again.
 const settled = 2 * time.Second
 
-// Stamp tells whether a file is another one than before, without reading it. The zero Stamp knows none.
+// Stamp shows whether a file is another one than before, without reading it. The zero Stamp knows none.
 type Stamp struct{ file os.FileInfo }
 
 // Changed reports whether the file at path may be another one than at the last call, or is not there. The caller reads

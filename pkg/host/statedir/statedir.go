@@ -30,7 +30,7 @@ func Root() string {
 }
 
 // Make creates a directory that nobody else may look into (0700), and those above it.
-// Each directory on the way there is checked before anything is made in it: nobody but root
+// Each directory above it is checked before anything is made in it: nobody but root
 // and this user may be able to put another one in its place. One that is there already is
 // taken only if nobody else can put files into it either: a symbolic link, a file, and a
 // directory that belongs to somebody else or that others may write to are errors.
@@ -56,7 +56,7 @@ func own(err error) error {
 	return ownError{err}
 }
 
-// IsOwn says whether err is of Make or Check. The path that it names may be one above the directory, or where a link leads.
+// IsOwn reports whether err is of Make or Check. The path that it names may be one above the directory, or where a link leads.
 func IsOwn(err error) bool {
 	_, is := errors.AsType[ownError](err)
 	return is
@@ -323,7 +323,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// IsFile says whether the open file is the one at path: whoever has waited for a lock may
+// IsFile reports whether the open file is the one at path: whoever has waited for a lock may
 // have that of a directory that was removed meanwhile.
 func IsFile(fd int, path string) bool {
 	var open, there unix.Stat_t

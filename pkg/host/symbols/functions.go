@@ -48,7 +48,7 @@ func parseFunctions(r io.Reader) (*functions, error) {
 	if hidden {
 		return nil, ErrHidden
 	}
-	// Of several names for one address the first in the file: the order is the
+	// If an address has several names, take the first in the file: the order is the
 	// kernel's own, and stable. A name is better than the begin of something else.
 	slices.SortStableFunc(f.symbols, func(a, b symbol) int {
 		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(b2i(a.name == ""), b2i(b.name == "")))

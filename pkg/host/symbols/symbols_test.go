@@ -143,7 +143,7 @@ func TestRunningKernel(t *testing.T) {
 		checked++
 	}
 	if checked == 0 {
-		t.Error("the kernel has none of the functions asked for")
+		t.Error("the kernel lacks all functions asked for")
 	}
 
 	out, err := exec.Command("bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "c").Output()
@@ -191,7 +191,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// What fails is told once a name was asked for, and nothing is read before.
+// What fails is reported once a name was asked for, and nothing is read before.
 func TestErrIsOfWhatWasAsked(t *testing.T) {
 	table, reads := Load(), 0
 	table.functions.read = func() (*functions, error) {

@@ -56,14 +56,14 @@ func ByName(name string) (Metric, error) {
 // Names returns all names.
 func Names() []string { return names[:] }
 
-// OfFlow says whether the metric's key has a flow.
+// OfFlow reports whether the metric's key has a flow.
 func (m Metric) OfFlow() bool { return m <= HopLatency }
 
-// HasThreshold says whether a change of the metric must exceed a threshold to be an event. Of the
+// HasThreshold reports whether a change of the metric must exceed a threshold to be an event. Of the
 // others every change is one.
 func (m Metric) HasThreshold() bool { return m != FlowPath && m != QueueCongestion }
 
-// Nanoseconds says whether values are ns.
+// Nanoseconds reports whether values are ns.
 func (m Metric) Nanoseconds() bool { return m == FlowLatency || m == HopLatency || m == LinkLatency }
 
 // Flow is what packets of a flow have in common. Ports are 0 where HasPorts is false.
@@ -144,7 +144,7 @@ type Threshold struct {
 	Permille uint32
 }
 
-// exceeded says whether a value is too far from the last reported one.
+// exceeded reports whether a value is too far from the last reported one.
 func (t Threshold) exceeded(value, reported uint64) bool {
 	return max(value, reported)-min(value, reported) > t.most(reported)
 }

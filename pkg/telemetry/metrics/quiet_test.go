@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// within says whether a report's values lie in the bands of q.
+// within reports whether a report's values lie in the bands of q.
 func within(r *Report, q *Quiet) bool {
 	sum := uint64(0)
 	in := func(b Band, n uint64) bool { return b.Lo <= n && n <= b.Hi }

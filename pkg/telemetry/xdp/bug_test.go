@@ -37,12 +37,12 @@ func TestBeyondBlock(t *testing.T) {
 }
 
 // TestBug: a panic while a datagram is handled ends nothing, whether it came by the socket, from XDP,
-// or as the last that a template has taken. It is counted, and told once; and what it was about is
+// or as the last that a template has taken. It is counted, and reported once; and what it was about is
 // heard anew: no template takes what no longer is known.
 func TestBug(t *testing.T) {
 	path, h := small(t, shares())
-	var told []string
-	h.Warn = func(s string) { told = append(told, s) }
+	var warned []string
+	h.Warn = func(s string) { warned = append(warned, s) }
 	steady := generate.Description{Hops: 2, Latency: generate.Range{Min: 1000, Max: 1000}}
 	slow := steady
 	slow.Latency = generate.Range{Min: 5000, Max: 5000}
@@ -70,7 +70,7 @@ func TestBug(t *testing.T) {
 		t.Fatalf("%d templates", len(path.flows))
 	}
 
-	// Halfway: of two latencies that have changed one has been told.
+	// Halfway: one of two latencies that have changed has been reported.
 	changed := 0
 	h.fails = func(*metrics.Event) bool { changed++; return changed == 2 }
 	path.run(t, h, b())
@@ -92,7 +92,7 @@ func TestBug(t *testing.T) {
 	heard("the same", 0)
 	heard("the same", 0)
 
-	// Of what the template has taken.
+	// Now for what the template has taken.
 	h.engine.Observe = func(metrics.Metric, uint32, uint64) { panic("the hook of latencies fails") }
 	if err := path.Sweep(h.Collector); err != nil {
 		t.Error(err)
@@ -103,7 +103,7 @@ func TestBug(t *testing.T) {
 		t.Errorf("%d templates", len(path.flows))
 	}
 	heard("after one that was taken", all)
-	if len(told) != 1 || !strings.Contains(told[0], "the hook of events fails (path_test.go:") || !strings.Contains(told[0], "; packet 45000114") {
-		t.Errorf("told %q", told)
+	if len(warned) != 1 || !strings.Contains(warned[0], "the hook of events fails (path_test.go:") || !strings.Contains(warned[0], "; packet 45000114") {
+		t.Errorf("warned %q", warned)
 	}
 }

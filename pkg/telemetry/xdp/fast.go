@@ -62,7 +62,7 @@ const (
 	maxAddresses = 16
 )
 
-// upBuffer is what each CPU has for reports on their way up, bytes.
+// upBuffer is what each CPU has for reports that wait for user space, bytes.
 const upBuffer = 4 << 20
 
 // Path is an attached fast path. Its methods are for one goroutine, but for Close and Stats.
@@ -183,7 +183,7 @@ func allowed(p netip.Prefix) bpfobj.CollectAllowed {
 	return key
 }
 
-// Check says whether there is an interface with an address to attach to.
+// Check reports whether there is an interface with an address to attach to.
 func Check(device string) error {
 	_, _, err := find(device)
 	return err

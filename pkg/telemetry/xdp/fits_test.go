@@ -16,7 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/telemetry/metrics"
 )
 
-// spy notes what a path is told.
+// spy notes what a path is given.
 type spy struct {
 	*Path
 	key      uint64

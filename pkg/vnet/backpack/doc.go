@@ -8,7 +8,7 @@
 // read-only: no reader can harm a packet. Any number of processes may read at once,
 // without locks, system calls per packet, or knowledge of each other.
 //
-// Three ways to read:
+// Three readers:
 //
 //   - Scan: what the ring remembers now.
 //   - Follower: every packet once, as soon as its story is final; another process

@@ -37,7 +37,7 @@ type FollowOptions struct {
 type FollowStats struct {
 	InFlight uint64 `json:"in_flight"` // seen, and their end has not settled yet
 	// Unread positions were overwritten before they were read. A Follower that was
-	// away for more than one revolution of the ring cannot tell unused positions from
+	// away for more than one revolution of the ring cannot separate unused positions from
 	// used ones: then it is an upper bound.
 	Unread uint64 `json:"unread"`
 	Torn   uint64 `json:"torn"` // overwritten while they were read
@@ -64,7 +64,7 @@ type Follower struct {
 	stats   FollowStats
 	moves   uint64 // changes of the state
 
-	// Of the current poll.
+	// The current poll's.
 	cursor    uint64
 	train     Range // of the last train whose head was read
 	pollNow   uint64

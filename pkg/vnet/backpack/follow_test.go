@@ -174,7 +174,7 @@ func TestFollowerGivesBack(t *testing.T) {
 	}
 	send(burst)
 	if full := backpack.Room(f); full < burst {
-		t.Fatalf("room for %d packets when %d are under way", full, burst)
+		t.Fatalf("room for %d packets when %d are in flight", full, burst)
 	}
 	expire(0)
 	send(rest)

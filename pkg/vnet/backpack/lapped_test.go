@@ -13,7 +13,7 @@ import (
 
 // Every packet is handed out, in flight or counted as unread, however late a follower polls,
 // and also if another goes on from its state. Positions that CPUs give up are counted as
-// unread only if they cannot be told from used ones.
+// unread only if they look like used ones.
 func TestFollowerForgetsNothing(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))

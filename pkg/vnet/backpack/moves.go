@@ -25,7 +25,7 @@ func (d *Decoder) SetMoves(m *domain.Moves) {
 }
 
 // owned returns whether the node had the address at that time (CLOCK_MONOTONIC, ns), by the
-// changes alone: maybe, if it was about to change. known is false if no change tells.
+// changes alone: maybe, if it was about to change. known is false if no change shows it.
 func (m moves) owned(at uint64) (owned certainty, known bool) {
 	for i := len(m) - 1; i >= 0; i-- {
 		if at >= m[i].Before { // and so have those before it

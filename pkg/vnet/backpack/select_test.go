@@ -225,7 +225,7 @@ func TestSelectWaits(t *testing.T) {
 		before func(m *rt.Image, pos, now uint64)
 		after  func(m *rt.Image, pos, now uint64)
 	}{
-		{"another copy is under way", udp, func(m *rt.Image, pos, now uint64) {
+		{"another copy is in flight", udp, func(m *rt.Image, pos, now uint64) {
 			for range 2 {
 				m.See(pos, rt.Ingress, rt.First, r1e0, now)
 			}

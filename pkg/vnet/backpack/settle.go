@@ -42,7 +42,7 @@ func (f *Follower) take(pos, quiet uint64) {
 	case !ok:
 		// A newer position: this one may have been used. An older one, or none: it is an
 		// unfilled member of a train, or was skipped. If the slot has been given away since,
-		// nothing tells.
+		// it is not known.
 		if pos >= quiet && !f.train.has(pos) && (seen > pos || pos < f.behind(f.cursor)) {
 			f.stats.Unread++
 		}

@@ -119,7 +119,7 @@ func (d *Decoder) fillTCP(p *packet.Packet, head *slot, seg uint8) {
 	}
 }
 
-// Of the third word of a TCP header (RFC 9293, 3.1): the least data offset, in words, and its flags.
+// In the third word of a TCP header (RFC 9293, 3.1): the least data offset, in words, and its flags.
 const (
 	tcpMinWords = 5
 	tcpFlags    = 0x1ff

@@ -315,7 +315,7 @@ func TestState(t *testing.T) {
 	}{
 		{"sent", func(b *bench) { b.route(1, 0) }, second,
 			record.InFlight, "h1(,eth0)source", -1},
-		{"on its way", func(b *bench) { b.route(4, 0) }, second,
+		{"in flight", func(b *bench) { b.route(4, 0) }, second,
 			record.InFlight, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,)transit", 5000},
 		{"vanished", func(b *bench) { b.route(5, 0) }, 10*second + 1,
 			record.Expired, "h1(,eth0)source r1(eth0,eth1)transit r2(eth0,eth1)transit", 5600},
@@ -406,7 +406,7 @@ func TestAddressChangeAtEnd(t *testing.T) {
 			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)
 			b.Drop(b.pos, rt.First, r1e0, 2, 0xffff0000, "", true, b.t0+1200)
 		}, record.Lost},
-		{"lost on the way back", func(b *bench) {
+		{"lost on the return path", func(b *bench) {
 			b.See(b.pos, rt.Deliver, rt.First, r1e0, b.t0+1050)
 			b.See(b.pos, rt.Ingress, 0, r1e0, b.t0+1100)
 			b.Translate(b.pos, rt.First, r1e0, udp.Src, node, 4000, 5353, b.t0+1100)

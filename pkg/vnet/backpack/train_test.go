@@ -186,7 +186,7 @@ func TestLogFull(t *testing.T) {
 			b.See(b.pos, rt.Left, 1, h2e0, b.t0+900)
 			b.See(b.pos, rt.Ingress, 1, h2e0, b.t0+910)
 		}, record.InFlight, there, unseen, nil, nil},
-		{"is delivered on its way", func(b *bench) { // to a masquerading node
+		{"is delivered at a node between", func(b *bench) { // to a masquerading node
 			fill(b, 6)
 			b.See(b.pos, rt.Deliver, 1, r2e0, b.t0+900)
 			b.See(b.pos, rt.Egress, 1, r2e1, b.t0+910)

@@ -13,7 +13,7 @@ import (
 // All copies of a packet (a bridge flooded it, a multicast router sent it on by several
 // ports, a queue duplicated it) share one log. The tree is built from where each sighting
 // can have come from: the links of the domain say which ports can be reached from a port
-// where the packet went out. If they do not tell, because something that is not attached
+// where the packet went out. If they do not show it, because something that is not attached
 // lies between, it came from the latest.
 
 // assembleTree is assemble for a packet that has copies, or may have them. group: it is sent

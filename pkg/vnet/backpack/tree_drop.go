@@ -30,7 +30,7 @@ func (d *Decoder) dropBranch(p *story, at int) {
 	}
 	if e.port == packet.NoPort {
 		if i = p.onlyInside(); i < 0 {
-			return // one of several copies in several nodes: nothing tells which
+			return // one of several copies in several nodes: it is not known which
 		}
 	}
 	if i < 0 {

@@ -34,7 +34,7 @@ func TestTreeTranslations(t *testing.T) {
 			"h2", "h1(,e0) >r(a,b) 0>h2(e0,)=delivered 1>h3(e0,)=delivered"},
 		{"delivered, then changed", []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Deliver, tH2}, {rt.Addr, tH2}, {rt.Egress, tRb}, {rt.Deliver, tH3}},
 			"h2", "h1(,e0) >r(a,b) 0>h2(e0,)=delivered 1>h3(e0,)=delivered"},
-		{"changed on the way out, while another is delivered", []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Addr, tRb}, {rt.Deliver, tH2}, {rt.Egress, tRb}, {rt.Deliver, tH3}},
+		{"changed at egress, while another is delivered", []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Addr, tRb}, {rt.Deliver, tH2}, {rt.Egress, tRb}, {rt.Deliver, tH3}},
 			"r", "h1(,e0) >r(a,b) 0>h2(e0,)=delivered 1>h3(e0,)=delivered"},
 		{"changed, but not out yet", []step{{rt.Egress, tH1}, {rt.Ingress, tRa}, {rt.Deliver, tH2}, {rt.Addr, tRb}},
 			"", "h1(,e0) >r(a,)=in_flight 0>h2(e0,)=delivered"},

@@ -36,7 +36,7 @@ type step struct {
 func (e *event) step() step { return step{e.kind, e.flags, e.port} }
 
 // asBefore reports whether the events are those of the last packet that had no branches: most
-// packets go the way of the one before.
+// packets take the path of the one before.
 func (d *Decoder) asBefore(ev []event) bool {
 	if len(ev) != len(d.straight) {
 		return false

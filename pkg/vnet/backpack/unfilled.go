@@ -17,7 +17,7 @@ import (
 // maxTrain is the longest train that is measured (RDR_MAX_SEGS).
 const maxTrain = 128
 
-// glance is what can be told from a slot's first line without copying it.
+// glance is what a slot's first line shows without a copy.
 type glance struct {
 	t0, pos   uint64 // begin and position; pos 0: there is no packet
 	seg, segs uint8

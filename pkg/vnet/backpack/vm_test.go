@@ -49,7 +49,7 @@ func TestVMStories(t *testing.T) {
 	}{
 		{"through", false, append(toVM[:3:3], step{rt.Ingress, r2e0}, step{rt.Egress, r2e1}, step{rt.Deliver, h2e0}), false, second,
 			record.Delivered, "h1(,eth0)source r1(eth0,eth1)transit vm(eth1,eth0)transit r2(eth0,eth1)transit h2(eth0,)sink", ""},
-		{"on its way", false, toVM, false, second, record.InFlight, "h1(,eth0)source r1(eth0,eth1)transit vm(eth1,)transit", ""},
+		{"in flight", false, toVM, false, second, record.InFlight, "h1(,eth0)source r1(eth0,eth1)transit vm(eth1,)transit", ""},
 		{"lost in it", false, toVM, false, 11 * second, record.Expired, "h1(,eth0)source r1(eth0,eth1)transit vm(eth1,)transit", "vm/eth1 node"},
 		{"lost before it", false, toVM, true, second, record.Lost, "h1(,eth0)source r1(eth0,eth1)transit", "r1/eth1 egress"},
 		{"for the machine", true, append(toVM[:2:2], step{rt.Left, r1e1}), false, second,

@@ -57,8 +57,8 @@ type ChangingRule struct {
 
 func (r *ChangingRule) String() string { return r.What + " " + r.Text }
 
-// FindChanging looks in a node for rules that change packets in one of these ways. Of a namespace that is gone
-// there are none.
+// FindChanging looks in a node for rules that make one of these changes to packets. A namespace that is gone
+// has none.
 func FindChanging(ctx context.Context, node topo.NodeSpec, want Kind) []ChangingRule {
 	found, _ := findChanging(node, want, nil)
 	if slices.ContainsFunc(found, func(r ChangingRule) bool { return r.handle != 0 }) {
@@ -119,7 +119,7 @@ func findChanging(node topo.NodeSpec, want Kind, addrs []netip.Addr) (found []Ch
 	return found, unread
 }
 
-// isBridges says whether the rule is one of bridges, or of single interfaces: it sees what is not routed.
+// isBridges reports whether the rule is one of bridges, or of single interfaces: it sees what is not routed.
 func (r *nftRule) isBridges() bool { return r.family == "bridge" || r.family == "netdev" }
 
 // ToItself says what delivers packets for others to a node itself: a route of type local to more than one address
@@ -157,13 +157,13 @@ func Hiding(node topo.NodeSpec) (what string) {
 	return ""
 }
 
-// OnBridges are the rules that change in one of these ways what bridges of a namespace pass on. Rules for routed packets
+// OnBridges are the rules that make one of these changes to what bridges of a namespace pass on. Rules for routed packets
 // count where bridges may ask them (br_netfilter).
 func OnBridges(ctx context.Context, node topo.NodeSpec, want Kind) []ChangingRule {
 	return slices.DeleteFunc(FindChanging(ctx, node, want), func(r ChangingRule) bool { return !r.bridge && !bridgesAsk(node) })
 }
 
-// bridgesAsk says whether bridges of a namespace may ask rules for routed packets.
+// bridgesAsk reports whether bridges of a namespace may ask rules for routed packets.
 func bridgesAsk(node topo.NodeSpec) (may bool) {
 	_ = node.Do(func() error {
 		_, err := os.Stat("/proc/sys/net/bridge")
@@ -190,7 +190,7 @@ var nftWrites = map[string]uint16{
 // natIPs is NF_NAT_RANGE_MAP_IPS: the range has addresses.
 const natIPs = 1
 
-// ownRange says whether a range of addresses has one of the node's.
+// ownRange reports whether a range of addresses has one of the node's.
 type ownRange func(low, high netip.Addr) bool
 
 // changes says what a rule does to packets.
@@ -234,7 +234,7 @@ func (r *nftRule) changes(own ownRange) (k Kind) {
 	return k
 }
 
-// natTakes says whether an expression that translates destinations may translate them to an address of the node. What
+// natTakes reports whether an expression that translates destinations may translate them to an address of the node. What
 // comes out of a map may be any address.
 func natTakes(a map[uint16][]byte, known map[uint32][]byte, own ownRange) bool {
 	low := a[unix.NFTA_NAT_REG_ADDR_MIN]

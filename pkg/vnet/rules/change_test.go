@@ -91,7 +91,7 @@ func TestChangingRules(t *testing.T) {
 	}
 }
 
-// TestOnBridges: rules are named, with their text where a tool tells it. Those for what is routed matter to bridges where
+// TestOnBridges: rules are named, with their text where a tool has it. Those for what is routed matter to bridges where
 // br_netfilter is.
 func TestOnBridges(t *testing.T) {
 	n := nstest.New(t, "a")

@@ -39,12 +39,12 @@ func (d Dropper) String() string {
 type DropperList struct {
 	List []Dropper
 	Cut  bool // there are more of them
-	// Legacy are the tools whose legacy tables have rules, or policies, that can drop: iptables, ip6tables. Of ebtables only
-	// its tool knows that: it is there where the machine has its tables.
+	// Legacy are the tools whose legacy tables have rules, or policies, that can drop: iptables, ip6tables. Only ebtables' own
+	// tool knows that of its tables: it is there where the machine has them.
 	Legacy []string
 }
 
-// maxDroppers bounds how many a node tells.
+// maxDroppers bounds how many are listed for a node.
 const maxDroppers = 64
 
 // hooks are those of IP and of bridges, as netfilter numbers them.

@@ -10,7 +10,7 @@ import (
 	"github.com/vnetradar/radar/lab/test/nstest"
 )
 
-// TestDroppers: the bound is on what is wanted, not on what others come before; whether it cut, and legacy tables, are told.
+// TestDroppers: the bound is on what is wanted, not on what others come before; whether it cut, and legacy tables, are in the list.
 func TestDroppers(t *testing.T) {
 	n := nstest.New(t, "a")
 	node := specs(t, n, "a")[0]

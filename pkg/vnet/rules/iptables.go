@@ -15,7 +15,7 @@ import (
 // tool, where there is one, gives them their text. The error is of a table that cannot be read.
 func iptablesConflicts(ctx context.Context) (found []Conflict, err error) {
 	uses, err := xtUses()
-	told := make(map[string]uint32) // bits, by tool and table
+	named := make(map[string]uint32) // bits, by tool and table
 	for _, f := range xtFamilies {
 		if !usesTool(uses, f.tool) {
 			continue
@@ -26,11 +26,11 @@ func iptablesConflicts(ctx context.Context) (found []Conflict, err error) {
 		}
 		for _, c := range parseTables(f.tool, string(out)) {
 			found = append(found, c.Conflict)
-			told[f.tool+" "+c.table] |= c.Mask
+			named[f.tool+" "+c.table] |= c.Mask
 		}
 	}
 	for _, u := range uses {
-		if u.mask&^told[u.tool+" "+u.table] != 0 {
+		if u.mask&^named[u.tool+" "+u.table] != 0 {
 			found = append(found, u.conflict())
 		}
 	}

@@ -23,7 +23,7 @@ import (
 func ruleConflicts() (found []Conflict) {
 	req := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	// Of a list that still changes, what is there.
+	// If the list still changes, take what is there.
 	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWRULE) })
 	// The kernel lists families in the order in which they were loaded.
 	slices.SortStableFunc(msgs, func(a, b []byte) int { return int(a[0]) - int(b[0]) })

@@ -32,7 +32,7 @@ func (u *nftUse) conflict() Conflict {
 func nftDump(get int) [][]byte {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|get, unix.NLM_F_DUMP)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
-	// Of a dump that was interrupted, what is there. Any other error: there are no nf_tables.
+	// If the dump was interrupted, take what is there. Any other error: there are no nf_tables.
 	msgs, _ := host.RetryDump(func() ([][]byte, error) { return req.Execute(unix.NETLINK_NETFILTER, 0) })
 	return msgs
 }
@@ -49,7 +49,7 @@ func nftUses() []nftUse {
 	return uses
 }
 
-// nftConflicts are nftUses with the rules' text, where a tool can tell it.
+// nftConflicts are nftUses with the rules' text, where a tool has it.
 func nftConflicts(ctx context.Context) []Conflict {
 	uses := nftUses()
 	if len(uses) == 0 {
@@ -74,9 +74,9 @@ func nftConflicts(ctx context.Context) []Conflict {
 }
 
 // nftExtensions names rules that use extensions of xtables, whose text the tool knows that
-// made them. What no tool tells is named by its handle.
+// made them. Rules that no tool prints are named by their handle.
 func nftExtensions(ctx context.Context, uses []nftUse) (found []Conflict) {
-	told := make(map[string]uint32) // bits, by family and table
+	named := make(map[string]uint32) // bits, by family and table
 	for _, tool := range []struct{ name, family string }{
 		{"iptables", "ip"}, {"ip6tables", "ip6"}, {"ebtables", "bridge"},
 	} {
@@ -90,11 +90,11 @@ func nftExtensions(ctx context.Context, uses []nftUse) (found []Conflict) {
 		out, _ := output(ctx, tool.name+"-nft-save")
 		for _, c := range parseTables(tool.name, string(out)) {
 			found = append(found, c.Conflict)
-			told[tool.family+" "+c.table] |= c.Mask
+			named[tool.family+" "+c.table] |= c.Mask
 		}
 	}
 	for _, u := range uses {
-		if u.mask&^told[u.family+" "+u.table] != 0 {
+		if u.mask&^named[u.family+" "+u.table] != 0 {
 			found = append(found, u.conflict())
 		}
 	}

@@ -41,7 +41,7 @@ func Find(ctx context.Context, nodes []topo.NodeSpec, mask uint32) []Conflict {
 	})
 }
 
-// FindQuiet is Find for what a Watcher does not tell of.
+// FindQuiet is Find for what a Watcher does not report.
 func FindQuiet(ctx context.Context, nodes []topo.NodeSpec, mask uint32) []Conflict {
 	return findIn(ctx, nodes, mask, quietConflicts)
 }

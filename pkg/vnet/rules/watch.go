@@ -15,10 +15,10 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// Watcher tells of rules that use the mark, and of some that change packets, as soon as they come: of nf_tables (so of
+// Watcher reports rules that use the mark, and some that change packets, as soon as they come: of nf_tables (so of
 // iptables-nft and ebtables-nft, too), of `ip rule`, of IPsec. It reads what the message
-// says and asks nobody, since packets meet the rule already. What no message tells of is
-// found by FindQuiet.
+// says and asks nobody, since packets meet the rule already. FindQuiet finds what no message
+// announces.
 //
 // Its methods may be called from any goroutine.
 type Watcher struct {
@@ -36,7 +36,7 @@ type Watcher struct {
 // as lost, and is found by looking.
 const mostWaiting = 256
 
-// markSources are the protocols and groups that tell of rules, and what reads a message.
+// markSources are the protocols and groups that announce rules, and what reads a message.
 var markSources = []struct {
 	protocol int
 	groups   []int
@@ -84,7 +84,7 @@ func NewWatcher() (*Watcher, error) {
 // Close ends the watcher and waits for its goroutines.
 func (w *Watcher) Close() { w.listener.Close() }
 
-// C delivers what is told, with the node's name. It is never closed.
+// C delivers conflicts, with the node's name. It is never closed.
 func (w *Watcher) C() <-chan Conflict { return w.uses }
 
 // Lost says that messages were lost: Find has to look. It is never closed.
@@ -109,12 +109,12 @@ func (w *Watcher) Set(nodes []topo.NodeSpec) error {
 	return nil
 }
 
-// Changing says that a rule has come that does to packets what SetChanging was told, or that messages were lost. It is never
+// Changing says that a rule has come that makes a change which SetChanging asks for, or that messages were lost. It is never
 // closed.
 func (w *Watcher) Changing() <-chan struct{} { return w.changing }
 
-// SetChanging watches these nodes, and no others, for rules of nf_tables that change packets in one of these ways.
-// Of what translates addresses it is not known whether they are the node's own. Namespaces that have vanished are left out.
+// SetChanging watches these nodes, and no others, for rules of nf_tables that make one of these changes to packets.
+// If a rule translates addresses, it is not known whether they are the node's own. Namespaces that have vanished are left out.
 func (w *Watcher) SetChanging(kinds map[topo.NodeSpec]Kind) error {
 	matter := make(map[int]Kind)
 	for n, kind := range kinds {
@@ -133,7 +133,7 @@ func (w *Watcher) SetChanging(kinds map[topo.NodeSpec]Kind) error {
 	return nil
 }
 
-// noteChanging tells of a message about a rule that does so.
+// noteChanging reports a message about a rule that makes such a change.
 func (w *Watcher) noteChanging(m *syscall.NetlinkMessage, kinds Kind) {
 	if kinds == 0 || m.Header.Type != newRule {
 		return
@@ -176,7 +176,7 @@ func (w *Watcher) hear(h system.Heard, read func(uint16, []byte) Conflict) {
 	}
 }
 
-// miss tells that something was lost.
+// miss reports that something was lost.
 func (w *Watcher) miss() {
 	system.Leave(w.lost)
 	system.Leave(w.changing)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestWatcher: of each rule that uses the mark, the kernel's message says in which node
-// it came, and which bits it uses. Of others nothing is told.
+// it came, and which bits it uses. Others are not reported.
 func TestWatcher(t *testing.T) {
 	n := nstest.New(t, "a", "b", "c")
 	w, err := NewWatcher()
@@ -45,12 +45,12 @@ func TestWatcher(t *testing.T) {
 		select {
 		case got := <-w.C():
 			if got.Node != c.node || got.What != c.what || got.Mask != c.mask {
-				t.Errorf("%s: told %+v", strings.Join(c.make, " "), got)
+				t.Errorf("%s: reported %+v", strings.Join(c.make, " "), got)
 			}
 		case <-w.Lost():
 			t.Fatalf("%s: messages are lost", strings.Join(c.make, " "))
 		case <-time.After(nstest.Patience):
-			t.Fatalf("%s: nothing is told", strings.Join(c.make, " "))
+			t.Fatalf("%s: nothing is reported", strings.Join(c.make, " "))
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (r *resolver) one(selector, name, fallback string, c *docker.Container) err
 	_, spec, _ := topo.SplitName(selector)
 	switch {
 	case c.HostNetwork:
-		return fault.Usage.Errorf("%s: container %s uses the host's network and has none of its own (netns:host names the host)", selector, c.Name)
+		return fault.Usage.Errorf("%s: container %s uses the host's network, not one of its own (netns:host names the host)", selector, c.Name)
 	case c.Joined != "":
 		return fault.Usage.Errorf("%s: container %s uses the network of container %s: name docker:%s instead", selector, c.Name, c.Joined, c.Joined)
 	case !c.Runs():
@@ -62,7 +62,7 @@ func (r *resolver) one(selector, name, fallback string, c *docker.Container) err
 		return err
 	}
 	if s.IsHost() {
-		return fault.Usage.Errorf("%s: container %s uses the host's network and has none of its own (netns:host names the host)", selector, c.Name)
+		return fault.Usage.Errorf("%s: container %s uses the host's network, not one of its own (netns:host names the host)", selector, c.Name)
 	}
 	r.result.Nodes = append(r.result.Nodes, s)
 	return nil

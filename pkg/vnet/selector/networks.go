@@ -59,7 +59,7 @@ func NameNetworks(ctx context.Context, d *domain.Domain) map[uint16]string {
 }
 
 // networkOf is the name of the network that a bridge is, "" if it is none, or has no name that can
-// be shown. Of a Kathará lab it is the one that the lab's files have.
+// be shown. A Kathará lab's network has the name that the lab's files give it.
 func networkOf(bridge string, networks []docker.Network) string {
 	for i := range networks {
 		n := &networks[i]
@@ -79,8 +79,8 @@ func networkOf(bridge string, networks []docker.Network) string {
 	return ""
 }
 
-// isTaken says whether another port of p's node is called so: two networks of one name, or an
-// interface, could not be told apart.
+// isTaken reports whether another port of p's node is called so: two networks of one name, or an
+// interface, would look the same.
 func isTaken(d *domain.Domain, p *domain.Port, name string) bool {
 	return slices.ContainsFunc(d.Ports, func(o domain.Port) bool {
 		return o.Node == p.Node && o.ID != p.ID && !o.Removed && (o.Name == name || o.Network == name)

@@ -91,7 +91,7 @@ func Resolve(ctx context.Context, req Request) (*Result, error) {
 	return r.result, nil
 }
 
-// inBulk says whether a selector can stand for many namespaces.
+// inBulk reports whether a selector can stand for many namespaces.
 func inBulk(selector string) bool {
 	kind, rest, _ := strings.Cut(selector, ":")
 	return kind == "lab" || strings.HasPrefix(selector, "docker:label=") ||

@@ -39,7 +39,7 @@ func shortest(b []byte) []byte {
 	return b
 }
 
-// hasPriority says whether entries of the table have one.
+// hasPriority reports whether entries of the table have one.
 func hasPriority(t *p4config.Table) bool {
 	for _, f := range t.GetMatchFields() {
 		if f.GetMatchType() == p4config.MatchField_TERNARY || f.GetMatchType() == p4config.MatchField_RANGE {

@@ -40,7 +40,7 @@ type Container struct {
 	Joined      string
 }
 
-// Runs says whether the container has processes.
+// Runs reports whether the container has processes.
 func (c *Container) Runs() bool { return c.PID > 0 }
 
 // Engine is a connection to an engine. Its methods may be used concurrently. The
@@ -156,7 +156,7 @@ func (e *Engine) nameOf(ctx context.Context, id string) string {
 	return strings.TrimPrefix(r.Container.Name, "/")
 }
 
-// processIsHere says whether the container's process is one of this machine: the
+// processIsHere reports whether the container's process is one of this machine: the
 // engine may run on another, or in another process namespace, and a number that
 // means somebody else's process must not be attached.
 func (c *Container) processIsHere() bool {

@@ -100,7 +100,7 @@ func TestStarts(t *testing.T) {
 		case err := <-ended:
 			t.Fatal(err)
 		case <-ctx.Done():
-			t.Fatal("the start was not told")
+			t.Fatal("the start was not reported")
 		}
 	}
 	cancel()
@@ -109,7 +109,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// Whoever cannot be asked is told apart, and the message says what to do.
+// Each cause for which Docker cannot be asked has its own message, which says what to do.
 func TestNoEngine(t *testing.T) {
 	for host, want := range map[string]string{
 		"unix:///nonexistent/docker.sock": "systemctl start docker",
@@ -124,7 +124,7 @@ func TestNoEngine(t *testing.T) {
 }
 
 // Networks have the names that the user gave, and their bridge where it was named. An engine that is
-// reached by TCP may be another machine's: its named bridges are not told.
+// reached by TCP may be another machine's: its bridges are not named.
 func TestNetworks(t *testing.T) {
 	d := dockertest.New(t)
 	plain := d.Network("plain", "--label", "tier=front")
