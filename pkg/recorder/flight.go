@@ -137,7 +137,7 @@ func (r *Recorder) meet(m *met) error {
 			}
 			return nil
 		}
-		isNew = true // it is told once, whenever that works
+		isNew = true // the event is written once, whenever that works
 	}
 	if isNew {
 		r.event(recording.EventTrigger, map[string]any{
@@ -193,7 +193,7 @@ func (r *Recorder) keepPast(w window) {
 }
 
 // overwritten is how many packets that were sent from some time on the ring does not have any more, at most: positions
-// of which some may not have been used. Of the time of windows packets were kept as they ended. earlier: there may be
+// of which some may not have been used. In the time of windows packets were kept as they ended. earlier: there may be
 // more, from before the oldest poll.
 func (f *flight) overwritten(from int64, slots uint64) (n uint64, earlier bool) {
 	last := f.cursors[len(f.cursors)-1].pos

@@ -97,7 +97,7 @@ func looking(t *testing.T, until int64) *flight {
 	return f
 }
 
-// A window may begin TIME and the domain's timeout back: that the ring has come round since is told then, too, and packets
+// A window may begin TIME and the domain's timeout back: that the ring has come round since is reported then, too, and packets
 // of the windows of that time are not kept twice.
 func TestLongWindows(t *testing.T) {
 	f := looking(t, 300_000*ms)

@@ -18,28 +18,29 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// lookEvery is how often a recorder looks at what is no packet, countEvery how often it tells counters, which change all
+// lookEvery is how often a recorder looks at what is no packet, countEvery how often it writes counters, which change all
 // the time: each file of events has some.
 const (
 	lookEvery  = 2 * time.Second
 	countEvery = time.Minute
 )
 
-// watched is what was told of things beside packets.
+// watched is what events beside packets have said.
 type watched struct {
 	next     time.Time
-	whole    time.Time         // when all of it was told last
-	domain   *domain.Domain    // as it was told
-	told     map[string]string // fields by the kind of the event, as JSON
+	whole    time.Time         // when all of it was written last
+	domain   *domain.Domain    // as it was written
+	written  map[string]string // fields by the kind of the event, as JSON
 	nodes    map[string]any    // their interfaces, as they were last
 	troubled bool              // the agent was
-	counters map[string]any    // what is to be told of them: the domain may be gone at the end
-	counted  time.Time         // when they were told
-	lost     uint64            // events that were not kept when all was told
+	counters map[string]any    // what is to be written of them: the domain may be gone at the end
+	counted  time.Time         // when they were written
+	lost     uint64            // events that were not kept when all was written
 	status   Status
 }
 
-// observe tells what has changed beside packets: nodes and ports at once, the rest now and then, or if all is set.
+// observe writes events of what has changed beside packets: nodes and ports at once, the rest now and then, or if all is
+// set.
 func (r *Recorder) observe(all bool) {
 	w, now := &r.watched, time.Now()
 	all = all || w.domain != r.ring.Domain
@@ -49,7 +50,7 @@ func (r *Recorder) observe(all bool) {
 	w.next = now.Add(lookEvery)
 	stats := r.writer.Stats()
 	if w.isLost(now, &stats) {
-		w.told, w.domain, w.whole, w.lost = make(map[string]string), nil, now, stats.EventsNotKept
+		w.written, w.domain, w.whole, w.lost = make(map[string]string), nil, now, stats.EventsNotKept
 	}
 	r.lookAtDomain()
 	r.lookAtInterfaces()
@@ -59,7 +60,7 @@ func (r *Recorder) observe(all bool) {
 	r.report()
 }
 
-// isLost reports whether what was told may be gone, or is not in the folder of this hour: the disk was full, or the
+// isLost reports whether what was written may be gone, or is not in the folder of this hour: the disk was full, or the
 // file with it was beyond the recording's bounds. A recording can be read only with it.
 func (w *watched) isLost(now time.Time, s *segments.Stats) bool {
 	hour := func(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
@@ -84,14 +85,14 @@ func (r *Recorder) report() {
 	}
 }
 
-// tell adds an event if what it says has changed. An attempt that fails is made again.
-func (r *Recorder) tell(kind string, fields map[string]any) {
+// addEvent adds an event if what it says has changed. An attempt that fails is made again.
+func (r *Recorder) addEvent(kind string, fields map[string]any) {
 	text, err := json.Marshal(fields)
-	if err != nil || string(text) == r.watched.told[kind] {
+	if err != nil || string(text) == r.watched.written[kind] {
 		return
 	}
 	if r.writer.AddEvent(time.Now(), kind, fields) == nil {
-		r.watched.told[kind] = string(text)
+		r.watched.written[kind] = string(text)
 	}
 }
 
@@ -101,13 +102,13 @@ func (r *Recorder) lookAtDomain() {
 		return
 	}
 	if fields, err := recording.DescriptionOf(d); err == nil {
-		r.tell(recording.EventDomain, fields)
+		r.addEvent(recording.EventDomain, fields)
 	}
 	r.watched.domain = d
 }
 
-// lookAtInterfaces tells what the kernel says of them. Of a node that is gone it stays what was so last: it may be told
-// again after that.
+// lookAtInterfaces writes what the kernel says of interfaces. Those of a node that is gone stay as they were last: they may
+// be written again after that.
 func (r *Recorder) lookAtInterfaces() {
 	fields, err := recording.InterfacesOf(r.ring.Domain, func(node uint16) map[int]topo.Interface { return placenow.InterfacesOf(r.ring.Domain, node) })
 	if err != nil {
@@ -120,18 +121,18 @@ func (r *Recorder) lookAtInterfaces() {
 		}
 	}
 	r.watched.nodes = nodes
-	r.tell(recording.EventInterfaces, fields)
+	r.addEvent(recording.EventInterfaces, fields)
 }
 
-// lookAtCounters tells what was not measured, if there is to be a note of it. Counters of what was are of no use to
-// anybody: the packets are there.
+// lookAtCounters writes what was not measured, if there is to be a note of it. Counters of what was measured are of no use
+// to anybody: the packets are there.
 func (r *Recorder) lookAtCounters(all bool, now time.Time) {
 	w := &r.watched
 	if fields := r.unmeasured(); fields != nil {
 		w.counters = fields
 	}
-	if due := all || w.told[recording.EventCounters] == "" || now.Sub(w.counted) >= countEvery; due && len(w.counters) > 0 {
-		r.tell(recording.EventCounters, w.counters)
+	if due := all || w.written[recording.EventCounters] == "" || now.Sub(w.counted) >= countEvery; due && len(w.counters) > 0 {
+		r.addEvent(recording.EventCounters, w.counters)
 		w.counted = now
 	}
 }
@@ -166,7 +167,7 @@ func (r *Recorder) lookAtTroubles() {
 		return
 	}
 	r.watched.troubled = len(list) > 0
-	r.tell(recording.EventTroubles, map[string]any{"troubles": list})
+	r.addEvent(recording.EventTroubles, map[string]any{"troubles": list})
 }
 
 func (r *Recorder) lookAtNotKept() {
@@ -175,6 +176,6 @@ func (r *Recorder) lookAtNotKept() {
 		return
 	}
 	if fields, err := recording.NotKeptOf(r.begun, packets); err == nil {
-		r.tell(recording.EventNotKept, fields)
+		r.addEvent(recording.EventNotKept, fields)
 	}
 }

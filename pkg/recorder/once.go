@@ -18,8 +18,8 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
-// KeepOnce keeps in a directory what there is of a domain now: packets of its ring that have ended, and those of which
-// the reports of switches tell that were kept. The error is domain.ErrNotAttached if there is neither.
+// KeepOnce keeps in a directory what there is of a domain now: packets of its ring that have ended, and those
+// of the reports of switches that were kept. The error is domain.ErrNotAttached if there is neither.
 func KeepOnce(ctx context.Context, name, dir, radar string) ([]answer.Note, error) {
 	all, err := answer.Select(filter.Spec{})
 	if err != nil {

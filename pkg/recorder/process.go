@@ -148,8 +148,8 @@ func NewClaim(name, dir string) (*Claim, error) {
 	return c, nil
 }
 
-// Tell says what the recorder's status is. Who has found the recorder can read it when the domain is gone.
-func (c *Claim) Tell(s Status) error {
+// SetStatus publishes the recorder's status. Who has found the recorder can read it when the domain is gone.
+func (c *Claim) SetStatus(s Status) error {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err

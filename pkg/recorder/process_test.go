@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []Status{{"/run1", map[string]uint64{"full": 123}, "a long text"}, {"/run1", map[string]uint64{"full": 5}, ""}} {
-		if err := c.Tell(s); err != nil {
+		if err := c.SetStatus(s); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.read(); err != nil || !reflect.DeepEqual(r.Status, s) {

@@ -25,10 +25,10 @@ import (
 const mostPromises = 64
 
 // windowTrials is how many windows of a promise are open at once. Each packet counts in all of them, so the work for a
-// packet is bounded; and a promise is judged so many times in each TIME.
+// packet is bounded; and a promise is checked so many times in each TIME.
 const windowTrials = 4
 
-// mostOfFlows bounds what the windows of a file's promises keep of flows together: packets of no_reordering, and ways of
+// mostOfFlows bounds what the windows of a file's promises keep of flows together: packets of no_reordering, and paths of
 // flows of balance. Each of them takes some 350 bytes.
 const mostOfFlows = 1 << 16
 
@@ -145,12 +145,12 @@ func (p *parser) selection(a *assertion.Assertion) (*answer.Selection, error) {
 	return s, nil
 }
 
-// judged is a promise over time.
-type judged struct {
+// heldPromise is a promise over time.
+type heldPromise struct {
 	promise
-	trials []trial // by begin
-	fails  bool    // it was broken when it was judged last
-	told   bool    // that there is no room for it
+	trials   []trial // by begin
+	fails    bool    // it was broken when it was checked last
+	reported bool    // that there is no room for it
 }
 
 // trial is a promise in one window: of the packets whose end became known in it. It ends with the look at the ring that
@@ -164,8 +164,8 @@ type trial struct {
 // addPromises holds a packet against the promises that are about it.
 func (w *watch) addPromises(p *packet.Packet) {
 	var r *record.Record
-	for i := range w.judged {
-		j := &w.judged[i]
+	for i := range w.held {
+		j := &w.held[i]
 		if !j.selection.Match(p, w.of) {
 			continue
 		}
@@ -180,14 +180,14 @@ func (w *watch) addPromises(p *packet.Packet) {
 	}
 }
 
-// judge judges the windows that have ended, and begins new ones. It is met by the first window in which a promise is
-// broken that held before, or of which nothing was known.
-func (w *watch) judge() {
+// checkWindows checks the windows that have ended, and begins new ones. The condition is met by the first window in which
+// a promise is broken that held before, or of which nothing was known.
+func (w *watch) checkWindows() {
 	now := w.now()
-	for i := range w.judged {
-		j := &w.judged[i]
+	for i := range w.held {
+		j := &w.held[i]
 		for len(j.trials) > 0 && j.trials[0].begin+int64(w.within) <= now {
-			w.judgeOne(j, &j.trials[0], now)
+			w.checkWindow(j, &j.trials[0], now)
 			j.trials[0].Free()
 			j.trials = slices.Delete(j.trials, 0, 1)
 		}
@@ -199,37 +199,37 @@ func (w *watch) judge() {
 		}
 	}
 	if w.ending {
-		w.judgeLast(now)
+		w.checkLast(now)
 	}
 }
 
-// judgeLast judges promises of the time that is left when the recorder ends, which is shorter than TIME: those that no
-// packet after it could mend.
-func (w *watch) judgeLast(now int64) {
+// checkLast checks promises in the time that is left when the recorder ends, which is shorter than TIME: those that no
+// later packet could make hold again.
+func (w *watch) checkLast(now int64) {
 	var names []string
 	first := now
-	for i := range w.judged {
-		j := &w.judged[i]
+	for i := range w.held {
+		j := &w.held[i]
 		switch {
 		case len(j.trials) == 0:
 		case j.assertion.IsFinal():
-			w.judgeOne(j, &j.trials[0], now)
+			w.checkWindow(j, &j.trials[0], now)
 		case !j.fails:
 			names, first = append(names, strconv.Quote(j.assertion.Name)), min(first, j.trials[0].begin)
 		}
 	}
 	if len(names) > 0 {
 		took := time.Duration(now - first).Round(time.Millisecond)
-		w.notes = append(w.notes, fmt.Sprintf("the last %v are too short to judge %s", took, strings.Join(names, ", ")))
+		w.notes = append(w.notes, fmt.Sprintf("the last %v are too short to decide %s", took, strings.Join(names, ", ")))
 	}
 }
 
-// judgeOne judges a promise in a window that has ended.
-func (w *watch) judgeOne(j *judged, t *trial, now int64) {
+// checkWindow checks a promise in a window that has ended.
+func (w *watch) checkWindow(j *heldPromise, t *trial, now int64) {
 	r := t.Result(func() string { return "" })
-	if r.Undecided && t.IsOver() && !j.told {
-		j.told = true
-		w.notes = append(w.notes, fmt.Sprintf("%q (line %d) cannot be judged: there are too many packets or flows in %v, select fewer", r.Name, r.Line, w.within))
+	if r.Undecided && t.IsOver() && !j.reported {
+		j.reported = true
+		w.notes = append(w.notes, fmt.Sprintf("%q (line %d) cannot be decided: there are too many packets or flows in %v, select fewer", r.Name, r.Line, w.within))
 	}
 	before := j.fails
 	j.fails = r.Verdict == assertion.Fails && !r.Undecided

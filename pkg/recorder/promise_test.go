@@ -29,11 +29,11 @@ func promising(t *testing.T, text string) string {
 func holding(t *testing.T, text string) (w *watch, now *int64) {
 	t.Helper()
 	w, now = watching(t, "assert "+promising(t, text)+" in 400ms"), new(int64)
-	for i := range w.judged {
-		w.judged[i].trials = nil
+	for i := range w.held {
+		w.held[i].trials = nil
 	}
 	w.now = func() int64 { return *now }
-	w.judge()
+	w.checkWindows()
 	return w, now
 }
 
@@ -86,7 +86,7 @@ func TestPromiseBegins(t *testing.T) {
 	}
 }
 
-// Of a file each promise is by itself. One that has too few packets to be judged is not broken.
+// Each promise of a file is by itself. One that has too few packets to be decided is not broken.
 func TestPromisesOfFile(t *testing.T) {
 	w, now := holding(t, `assertions:
 - {name: little is lost, loss: {below: 60 %}}
@@ -112,8 +112,8 @@ func TestPromisesOfFile(t *testing.T) {
 func TestLatePromise(t *testing.T) {
 	w, now := holding(t, "assertions: [{name: all arrive, no_loss: true}]")
 	*now = 10000 * ms
-	w.judge()
-	w.judged[0].trials = w.judged[0].trials[len(w.judged[0].trials)-1:]
+	w.checkWindows()
+	w.held[0].trials = w.held[0].trials[len(w.held[0].trials)-1:]
 	w.add(lost(3000*ms, 3))
 	if got := pass(w, now, 11000, nothing); len(got) != 1 || got[0].at/ms != 3000 || got[0].last/ms != 10400 {
 		t.Errorf("met %+v, want 3000 to 10400", got)
@@ -155,7 +155,7 @@ func TestPromiseErrors(t *testing.T) {
 	}
 }
 
-// Packets are held against a promise in the order in which they become known, and judged in that in which they were sent.
+// Packets are held against a promise in the order in which they become known, and checked in that in which they were sent.
 func TestPromiseOfOrder(t *testing.T) {
 	const text = "assertions: [{name: order, no_reordering: true}]"
 	known := func(want int, all ...*packet.Packet) {
@@ -172,14 +172,14 @@ func TestPromiseOfOrder(t *testing.T) {
 	known(1, sent(500*ms, 0, ms), sent(20*ms, 0, ms), sent(0, 0, 100*ms)) // it is behind the second one
 }
 
-// What promises of a file keep of flows has one bound. One that cannot be judged is not broken, which is told once.
+// What promises of a file keep of flows has one bound. One that cannot be decided is not broken, which is reported once.
 func TestPromisesBounded(t *testing.T) {
 	w, now := holding(t, "assertions:\n- {name: order, no_reordering: true}\n- {name: fair, balance: {}}\n")
 	w.room = assertion.NewRoom(100)
-	for i := range w.judged {
-		w.judged[i].trials = nil
+	for i := range w.held {
+		w.held[i].trials = nil
 	}
-	w.judge()
+	w.checkWindows()
 	if got := pass(w, now, 2000, func(at int64) (list []*packet.Packet) {
 		for port := range uint16(10) {
 			p := sent(at, 0, ms)
@@ -190,7 +190,7 @@ func TestPromisesBounded(t *testing.T) {
 	}); len(got) > 0 {
 		t.Errorf("met %+v", got)
 	}
-	if text := strings.Join(w.notes, "\n"); len(w.notes) != 2 || !strings.Contains(text, `"order" (line 2) cannot be judged: `) || !strings.Contains(text, `"fair" (line 3) cannot`) {
+	if text := strings.Join(w.notes, "\n"); len(w.notes) != 2 || !strings.Contains(text, `"order" (line 2) cannot be decided: `) || !strings.Contains(text, `"fair" (line 3) cannot`) {
 		t.Errorf("it says %q", w.notes)
 	}
 	pass(w, now, 3000, nothing)
@@ -204,7 +204,7 @@ func TestPromisesBounded(t *testing.T) {
 	}
 }
 
-// When the recorder ends, promises are judged of the time that is left, unless packets after it could have mended them.
+// When the recorder ends, promises are checked in the time that is left, unless later packets could have made them hold.
 func TestLastPromises(t *testing.T) {
 	w, now := holding(t, `assertions:
 - {name: all arrive, no_loss: true}
@@ -221,7 +221,7 @@ func TestLastPromises(t *testing.T) {
 	if len(got) != 2 || !strings.Contains(got[0].value+got[1].value, "all arrive") || !strings.Contains(got[0].value+got[1].value, "few") || got[0].last != *now {
 		t.Errorf("met %+v", got)
 	}
-	if len(w.notes) != 1 || w.notes[0] != `the last 300ms are too short to judge "most arrive", "many"` {
+	if len(w.notes) != 1 || w.notes[0] != `the last 300ms are too short to decide "most arrive", "many"` {
 		t.Errorf("it says %q", w.notes)
 	}
 }

@@ -37,9 +37,9 @@ type Options struct {
 	Radar     string  // version, for those who read the files
 	Flight    *Flight // nil: everything is kept
 
-	// Say tells what happens; nil: nobody listens.
+	// Say reports what happens; nil: nobody listens.
 	Say func(text string)
-	// Changed tells of a new status; nil: nobody listens.
+	// Changed reports a new status; nil: nobody listens.
 	Changed func(Status)
 }
 

@@ -48,7 +48,7 @@ func TestEndInPoll(t *testing.T) {
 	_ = r.writer.Close()
 }
 
-// TestWaits: what need not keep up with a ring loses no packet to a slow disk, and ends when it is told to.
+// TestWaits: what need not keep up with a ring loses no packet to a slow disk, and ends when it is asked to.
 func TestWaits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	r, _ := waiting(dir)

@@ -41,7 +41,7 @@ type watch struct {
 	paths  map[flow]uint64
 	seed   maphash.Seed
 
-	judged  []judged           // promises
+	held    []heldPromise      // promises
 	records *backpack.Recorder // what they are held against
 	room    *assertion.Room    // for what they keep of flows
 	ending  bool               // no packet comes after those that it has
@@ -67,7 +67,7 @@ const moreLosses = 1 << 14
 // part counts latencies of a part of the window: how many of them there are of each power of growth.
 type part map[int]uint32
 
-// growth is between two of the values that are told apart: percentiles are within 1 %.
+// growth is the ratio of neighbouring values that count as different: percentiles are within 1 %.
 const growth = 1.01
 
 func newWatch(c *Condition, of *backpack.Decoder) *watch {
@@ -75,9 +75,9 @@ func newWatch(c *Condition, of *backpack.Decoder) *watch {
 	w.now = func() int64 { return int64(clock.Monotonic()) }
 	w.records, w.room = backpack.NewRecorder(of, false), assertion.NewRoom(mostOfFlows)
 	for _, p := range c.promises {
-		w.judged = append(w.judged, judged{promise: p})
+		w.held = append(w.held, heldPromise{promise: p})
 	}
-	w.judge()
+	w.checkWindows()
 	return w
 }
 
@@ -105,7 +105,7 @@ func (w *watch) met() []met {
 	case quantile:
 		w.compare()
 	case promises:
-		w.judge()
+		w.checkWindows()
 	}
 	seen := w.seen
 	w.seen = nil

@@ -186,7 +186,7 @@ func TestWatchPath(t *testing.T) {
 	}
 }
 
-// A window has the packets that were under way in it, and no others.
+// A window has the packets that were in flight in it, and no others.
 func TestWindow(t *testing.T) {
 	w := window{100, 200}
 	for _, c := range []struct {

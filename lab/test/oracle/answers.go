@@ -40,7 +40,7 @@ type PathAnswer struct {
 	Truncated bool        `json:"truncated"`
 }
 
-// FlowName is what tells flows apart.
+// FlowName is what identifies a flow.
 type FlowName struct {
 	Proto     string `json:"proto"`
 	Src       string `json:"src"`

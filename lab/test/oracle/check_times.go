@@ -65,7 +65,7 @@ func (r *timeRow) times(what string, got *TimesAnswer, sorted []int64) {
 	}
 	r.compare(what+", p50", got.P50, rank(sorted, 0.5))
 	r.compare(what+", p90", got.P90, rank(sorted, 0.9))
-	// Of fewer than 100 it is the greatest, which by captures depends most on the machine.
+	// With fewer than 100 it is the greatest, which by captures depends most on the machine.
 	if len(sorted) >= 100 || r.exact {
 		r.compare(what+", p99", got.P99, rank(sorted, 0.99))
 	}

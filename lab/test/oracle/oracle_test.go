@@ -107,7 +107,7 @@ var mistakes = []mistake{
 	// What captures would miss.
 	{"a capture misses a packet at its end", false, func(w *world) { w.wire["h2"] = slices.Delete(w.wire["h2"], 0, 1) },
 		[]string{captureRow, "vanished packets explained"}},
-	{"a capture misses a packet on its way", false, func(w *world) { w.wire["r2"] = slices.Delete(w.wire["r2"], 0, 1) },
+	{"a capture misses a packet between nodes", false, func(w *world) { w.wire["r2"] = slices.Delete(w.wire["r2"], 0, 1) },
 		[]string{captureRow, "vanished packets explained", insideRow, "one record for every packet", "path", "how it ended", "place of the loss"}},
 
 	// What radar would do wrong in records.
@@ -279,7 +279,7 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestAlign: if packets that look alike have too few records, captures tell which ones are
+// TestAlign: if packets that look alike have too few records, captures show which ones are
 // missing, even if a CPU stood still before some stamps.
 func TestAlign(t *testing.T) {
 	var es []expectation

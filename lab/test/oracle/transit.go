@@ -118,7 +118,7 @@ type flowTruth struct {
 	times                         []int64 // sorted
 	jitter                        float64
 	reordered                     int
-	unsure                        int // the captures' microseconds do not tell whether they are
+	unsure                        int // the captures' microseconds do not show whether they are
 	paths                         map[string]int
 }
 

@@ -116,7 +116,7 @@ func (t *Truth) Packets() int { return len(t.paths) }
 
 // origin is the packet as its sender made it: what the sender handed over, else
 // what its output hook saw, else what the first wire showed, if that is outside
-// the domain. Of a fragment the first wire is always right: radar must not change
+// the domain. For a fragment the first wire is always right: radar must not change
 // a bit of it, and CheckSockets compares the datagram. nil: nobody saw the true
 // header.
 func (t *Truth) origin(path *packetPath, d Domain) *packet {

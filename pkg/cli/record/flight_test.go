@@ -308,7 +308,7 @@ func TestShortFlight(t *testing.T) {
 	if strings.Contains(said(), "come round") {
 		t.Errorf("of a ring that has room for all:\n%s", said())
 	}
-	if lost := w.Packets("--last", "0", "--state", "lost", "-r", dir); len(lost) != 5 || !strings.Contains(said(), ` are too short to judge "most arrive"`) {
+	if lost := w.Packets("--last", "0", "--state", "lost", "-r", dir); len(lost) != 5 || !strings.Contains(said(), ` are too short to decide "most arrive"`) {
 		t.Errorf("%d lost packets are kept, want 5\n%s", len(lost), said())
 	}
 }

@@ -281,7 +281,7 @@ func inBackground(k *kit.Kit, ctx context.Context, readyFD int, o recorder.Optio
 		}
 		defer claim.Release()
 		o.Changed = func(s recorder.Status) {
-			if err := claim.Tell(s); err != nil {
+			if err := claim.SetStatus(s); err != nil {
 				b.Log.Warn("tell what was not kept", "error", err)
 			}
 		}

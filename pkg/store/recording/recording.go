@@ -64,7 +64,7 @@ func (r *Recording) Record(p *segments.Packet) *record.Record {
 	return rec
 }
 
-// reportedRecord corrects what differs where reports alone tell of a packet: nodes are no domain's, and have no
+// reportedRecord corrects what differs for a packet that only reports have shown: nodes are no domain's, and have no
 // clock in common.
 func reportedRecord(r *record.Record, p *segments.Packet) {
 	r.Unordered = p.Tree

@@ -36,7 +36,7 @@ type Packet struct {
 	Inner            string
 	INT              []map[string]uint64 // by hop, what the node said; nil: nothing
 
-	// What follows is of packets that reports alone tell of.
+	// What follows is set for packets that only reports have shown.
 
 	// Nodes are what the nodes of the hops are called, where there are more of them than numbers;
 	// nil: as the Scope says.
@@ -71,7 +71,7 @@ func (e *Event) JSON() string { return e.text }
 
 // Stats are what became of what was added.
 type Stats struct {
-	Kept    uint64            `json:"kept"`     // packets in finished segments, and on their way there
+	Kept    uint64            `json:"kept"`     // packets in finished segments, and in those that are written now
 	NotKept map[string]uint64 `json:"not_kept"` // packets, by cause
 	// EventsNotKept are events that found too many others waiting, or no room on the disk.
 	EventsNotKept uint64 `json:"events_not_kept"`

@@ -84,7 +84,7 @@ const (
 	bitLater
 )
 
-// batch is packets on their way to a row group.
+// batch is packets that become a row group.
 type batch struct {
 	meta    *Meta
 	rows    int
@@ -139,7 +139,7 @@ func (b *batch) full() bool {
 
 func (b *batch) put(col int, v int64) { b.cols[col].v = append(b.cols[col].v, v) }
 
-// rare adds a value of the row under way.
+// rare adds a value of the unfinished row.
 func (b *batch) rare(col int, v int64) {
 	c := &b.cols[col]
 	c.v, c.row = append(c.v, v), append(c.row, uint32(b.rows))
@@ -154,7 +154,7 @@ func (b *batch) flag(col int, is bool) {
 	}
 }
 
-// rareHop adds a value of a hop of the row under way.
+// rareHop adds a value of a hop of the unfinished row.
 func (b *batch) rareHop(col, hop int, v int64) {
 	b.rare(col, v)
 	b.cols[col].hop = append(b.cols[col].hop, uint32(hop))

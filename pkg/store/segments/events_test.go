@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Events are in the folders of their hours, and whoever told them learns that their file was removed.
+// Events are in the folders of their hours, and whoever added them learns that their file was removed.
 func TestEventsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	w := create(t, dir, Options{MaxAge: time.Hour, KeepAge: 30 * time.Minute})
 	hour := time.Now().Truncate(time.Hour)
 	before := hour.Add(-time.Hour)
 	for _, at := range []time.Time{before, hour.Add(90 * time.Minute), before.Add(time.Second)} {
-		if err := w.AddEvent(at, "told", nil); err != nil {
+		if err := w.AddEvent(at, "added", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestEventsRemoved(t *testing.T) {
 func TestHoldEvents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	w := create(t, dir, quiet)
-	if err := w.AddEvent(time.Unix(7, 0), "told", map[string]any{"n": 1}); err != nil {
+	if err := w.AddEvent(time.Unix(7, 0), "added", map[string]any{"n": 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

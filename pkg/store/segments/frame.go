@@ -70,7 +70,7 @@ func (d *Dir) Load(p Place, m *parquet.Memory) *Frame {
 // Damaged names damage that a reader of columns has found.
 func (f *Frame) Damaged(err error) { f.d.damaged(f.of.name, err) }
 
-// Column is a column of packets, or of a list of theirs. Of one that no packet has a value of, all is nil.
+// Column is a column of packets, or of a list of theirs. If no packet has a value in it, all is nil.
 func (f *Frame) Column(list, name string) (*parquet.Values, error) {
 	col := byPath[[2]string{list, name}]
 	if v := f.cols[col]; v != nil {
@@ -117,7 +117,7 @@ func (f *Frame) Lens(list string) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v != nil && v.Lens == nil { // each element has a value there, so that the column tells of lists without any as well
+	if v != nil && v.Lens == nil { // each element has a value there, so that the column shows lists without any as well
 		return nil, wrong(first[list], "values are missing")
 	}
 	if v == nil { // of a version without the list

@@ -214,7 +214,7 @@ func (g *generator) hops(p *Packet) {
 	}
 }
 
-// report makes it a packet that reports tell of.
+// report makes it a packet of reports.
 func (g *generator) report(p *Packet) {
 	p.Source, p.ID, p.GUID = record.INT, fmt.Sprintf("0000abcd-i%x.2", g.Uint32()), ""
 	p.LossHop = g.IntN(len(p.Hops) + 1)

@@ -58,7 +58,7 @@ type Writer struct {
 
 	mu     sync.Mutex
 	batch  *batch
-	begun  time.Time // when the first packet or event of the segment under way was added
+	begun  time.Time // when the first packet or event of the current segment was added
 	events []Event
 	closed bool
 	stats  Stats
@@ -226,7 +226,7 @@ func (w *Writer) AddEvent(at time.Time, kind string, fields map[string]any) erro
 	return nil
 }
 
-// Flush finishes the segment under way. What was added before is on the disk when it returns, or is
+// Flush finishes the current segment. What was added before is on the disk when it returns, or is
 // counted as not kept; the error says why that could not be kept which was added last.
 func (w *Writer) Flush() error {
 	done := make(chan error, 1)

@@ -37,7 +37,7 @@ func child(t *testing.T, name, dir string) *exec.Cmd {
 	return cmd
 }
 
-// simple is a packet that is told from others by its position.
+// simple is a packet that its position identifies.
 func simple(pos uint64) *Packet {
 	p := &Packet{Source: record.EBPF}
 	p.Pos, p.T0, p.State, p.LatencyNs, p.Segs = pos, 1e12+pos*1000, record.Delivered, packet.NoTime, 1

@@ -127,7 +127,7 @@ func (i *Intent) isFor(device string) bool {
 	return len(i.Devices) == 0 || slices.Contains(i.Devices, device)
 }
 
-// instructions is what a device can tell by itself.
+// instructions is what a device can report by itself.
 func (c *compiler) instructions(i *Intent, name string) (bitmap uint16, ok bool) {
 	a := c.abilities[name]
 	bitmap = i.bitmap()
@@ -137,14 +137,14 @@ func (c *compiler) instructions(i *Intent, name string) (bitmap uint16, ok bool)
 	case len(i.States) == 0: // it was not asked for by name
 		bitmap &= a.Instructions
 	case i.Fallback != Approximate:
-		c.say(i, name, "states", false, "%s cannot tell %s", name, node.InstructionText(lacks))
+		c.say(i, name, "states", false, "%s cannot report %s", name, node.InstructionText(lacks))
 		return 0, false
 	default:
-		c.say(i, name, "states", true, "%s cannot tell %s: it tells the others", name, node.InstructionText(lacks))
+		c.say(i, name, "states", true, "%s cannot report %s: it reports the others", name, node.InstructionText(lacks))
 		bitmap &= a.Instructions
 	}
 	if bitmap == 0 {
-		c.say(i, name, "states", false, "%s can tell nothing of it", name)
+		c.say(i, name, "states", false, "%s can report nothing of it", name)
 		return 0, false
 	}
 	return bitmap, true
@@ -244,10 +244,10 @@ func (c *compiler) groupInstructions(i *Intent, members []string) (bitmap uint16
 		switch {
 		case lacks == 0 || len(i.States) == 0:
 		case i.Fallback != Approximate:
-			c.say(i, name, "states", false, "%s cannot tell %s", name, node.InstructionText(lacks))
+			c.say(i, name, "states", false, "%s cannot report %s", name, node.InstructionText(lacks))
 			return 0, false
 		default:
-			c.say(i, name, "states", true, "%s cannot tell %s: it says \"not available\"", name, node.InstructionText(lacks))
+			c.say(i, name, "states", true, "%s cannot report %s: it says \"not available\"", name, node.InstructionText(lacks))
 		}
 	}
 	return bitmap & anyone, bitmap&anyone != 0

@@ -45,7 +45,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// What a device cannot do is refused, or approximated if the intent allows it, and told.
+// What a device cannot do is refused, or approximated if the intent allows it, and reported.
 func TestCompile(t *testing.T) {
 	all := map[string]Abilities{"s1": able, "s2": able, "s3": able}
 	but := func(name string, change func(*Abilities)) map[string]Abilities {
@@ -60,7 +60,7 @@ func TestCompile(t *testing.T) {
 		intents   []Intent
 		abilities map[string]Abilities
 		want      string // entries of s1, s2 and s3
-		told      string // "~" is in front of what is approximated
+		reported  string // "~" is in front of what is approximated
 	}{
 		{"all", []Intent{{Name: "a"}}, all, "a:md:fc00 / / a:md:fc00", ""},
 		{"one source", []Intent{{Name: "a", Devices: []string{"s3"}}}, all, "/ / a:md:fc00", ""},
@@ -127,7 +127,7 @@ func TestCompile(t *testing.T) {
 	} {
 		w := Wanted{Topology: chain(), Intents: c.intents}
 		got := compile(&w, c.abilities, to, now)
-		var devices, told []string
+		var devices, reported []string
 		for _, name := range []string{"s1", "s2", "s3"} {
 			var list []string
 			for _, e := range got.states[name].Entries {
@@ -145,17 +145,17 @@ func TestCompile(t *testing.T) {
 		}
 		for _, i := range c.intents {
 			for _, r := range got.reasons[i.Name] {
-				told = append(told, map[bool]string{true: "~"}[r.Approximated]+r.Device+"."+r.Field)
+				reported = append(reported, map[bool]string{true: "~"}[r.Approximated]+r.Device+"."+r.Field)
 			}
 		}
 		text := strings.TrimSpace(strings.ReplaceAll(strings.Join(devices, " / "), "  ", " "))
-		if strings.TrimSuffix(text, " / /") != strings.TrimSuffix(c.want, " / /") || strings.Join(told, " ") != c.told {
-			t.Errorf("%s: %q, told %q; want %q, %q", c.name, text, told, c.want, c.told)
+		if strings.TrimSuffix(text, " / /") != strings.TrimSuffix(c.want, " / /") || strings.Join(reported, " ") != c.reported {
+			t.Errorf("%s: %q, reported %q; want %q, %q", c.name, text, reported, c.want, c.reported)
 		}
 	}
 }
 
-// Pairs that match the same packets are told.
+// Pairs that match the same packets are reported.
 func TestConflicts(t *testing.T) {
 	dport := func(list ...string) Slice { return Slice{Dport: list} }
 	for _, c := range []struct {

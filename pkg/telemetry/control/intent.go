@@ -5,7 +5,7 @@ package control
 import "time"
 
 // Intent says what to observe, and nothing about devices: the INTIntent of the INT management
-// system (Van Tu et al., IJNM 2020, 3.3). Intents are told apart by their names.
+// system (Van Tu et al., IJNM 2020, 3.3). Its name identifies an intent.
 type Intent struct {
 	Name string `json:"name"`
 	// Slice says of which packets; the zero value: all TCP and UDP.
@@ -18,7 +18,7 @@ type Intent struct {
 	Sample uint32 `json:"sample,omitempty"`
 	// Hops is how many nodes may add metadata (MD), the source among them; 0: 8.
 	Hops uint8 `json:"hops,omitempty"`
-	// Priority decides where slices overlap: the greatest comes first. Of equal ones the older does.
+	// Priority decides where slices overlap: the greatest comes first; if equal, the older.
 	Priority int `json:"priority,omitempty"`
 	// Expires ends the intent; zero: never. Users may write a lifetime in its place.
 	Expires time.Time `json:"expires,omitzero"`
@@ -42,7 +42,7 @@ type Slice struct {
 	Expr  string   `json:"expr,omitempty"` // in tcpdump's language
 }
 
-// Mode is how devices tell what they know.
+// Mode is how devices report what they know.
 type Mode string
 
 // The modes. Backpack is radar's own: the metadata lies in shared maps, packets do not grow.

@@ -28,7 +28,7 @@ const (
 	maxValues  = 64   // of a list in an intent
 	maxText    = 4096 // bytes of an expression
 	maxDepth   = 16
-	mostErrors = 64 // that are told
+	mostErrors = 64 // that are reported
 )
 
 // FieldError says what is wrong with a field. It is fault.Usage.

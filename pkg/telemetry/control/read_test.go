@@ -271,7 +271,7 @@ func FuzzReadIntents(f *testing.F) {
 }
 
 // A list that is too long is refused before it is parsed, wherever it stands and however it is written; many short
-// ones are none. What is wrong with a text is not told by a longer one.
+// ones are none. No message is longer than the text that it is about.
 func TestLongLists(t *testing.T) {
 	rows := func(n int, row string) string { return strings.Repeat(row, n) }
 	for name, text := range map[string]string{

@@ -37,7 +37,7 @@ func (s *Service) isReady(d *device) bool {
 // reconcile brings devices nearer to what is wanted. The order is what keeps packets with INT inside:
 //
 //  1. Sources stop giving INT, if a device that takes it off is not ready, or changes, or leaves.
-//  2. When none gives INT any more, and packets under way have passed: devices change their roles, those
+//  2. When none gives INT any more, and packets in flight have passed: devices change their roles, those
 //     with hosts first, and devices that leave are cleared, those with hosts last.
 //  3. Sources of a group of which all devices that take INT off are ready get their entries.
 func (s *Service) reconcile(ctx context.Context) {

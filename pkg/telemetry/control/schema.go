@@ -13,10 +13,10 @@ import (
 
 // said is what a schema says of fields beyond their types.
 var said = map[string]map[string]any{
-	"name":     {"description": "Tells intents apart.", "pattern": nameForm.String()},
+	"name":     {"description": "Identifies the intent.", "pattern": nameForm.String()},
 	"slice":    {"description": "Of which packets; left out: all TCP and UDP."},
 	"states":   {"description": "Network states to observe, by the names of the INT specification.", "items": map[string]any{"enum": anyOf(node.InstructionNames())}},
-	"mode":     {"description": "How devices tell what they know.", "enum": anyOf(modes), "default": MD},
+	"mode":     {"description": "How devices report what they know.", "enum": anyOf(modes), "default": MD},
 	"sample":   {"description": "One packet in so many.", "maximum": maxSample},
 	"hops":     {"description": "Nodes that may add metadata, the source among them (md, md1.0).", "default": DefaultHops},
 	"priority": {"description": "The greatest comes first where slices overlap; of equal ones the older."},

@@ -79,7 +79,7 @@ type device struct {
 	err       string
 	tries     int
 	next      time.Time // when it is tried again
-	withdrawn time.Time // when it was told last to give no INT
+	withdrawn time.Time // when its sources were last stopped
 	counters  map[string]uint64
 	before    *State // what the service before this one has given it
 }

@@ -270,7 +270,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Wherever the service is killed, before or after a device has done what it was told, no source gives INT
+// Wherever the service is killed, before or after a device has done what it should, no source gives INT
 // that nobody takes off, and the next one gets there.
 func TestKilledAnywhere(t *testing.T) {
 	changes := []func(*Wanted){
@@ -382,7 +382,7 @@ func TestRestarted(t *testing.T) {
 	}
 }
 
-// What a device refuses is tried less and less often, told, and disturbs no other.
+// What a device refuses is tried less and less often, reported, and disturbs no other.
 func TestRefuses(t *testing.T) {
 	w, store := newWorld(t), openStore(t)
 	w.fails["s1"] = errors.New("too large")

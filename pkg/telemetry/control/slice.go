@@ -73,7 +73,7 @@ func (m *matcher) covers(b *matcher) bool {
 		(m.proto == "" || m.proto == b.proto) && (m.dscp == nil || b.dscp != nil && *m.dscp == *b.dscp)
 }
 
-// overlaps reports whether a packet can match both. Of expressions that is not known: they are said not to.
+// overlaps reports whether a packet can match both. For expressions that is not known, and the answer is no.
 func (m *matcher) overlaps(b *matcher) bool {
 	if m.covers(b) || b.covers(m) {
 		return true

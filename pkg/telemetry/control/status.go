@@ -32,7 +32,7 @@ type Status struct {
 	Devices   []DeviceStatus `json:"devices"`
 	Intents   []IntentStatus `json:"intents"`
 	Conflicts []Conflict     `json:"conflicts,omitempty"`
-	// Mark is the one that packets under way may bear. It changes when no device gives INT.
+	// Mark is the one that packets in flight may bear. It changes when no device gives INT.
 	Mark string `json:"mark,omitempty"`
 }
 
@@ -70,7 +70,7 @@ type DeviceStatus struct {
 	Counters map[string]uint64 `json:"counters,omitempty"`
 	Error    string            `json:"error,omitempty"` // the last one
 	Tries    int               `json:"tries,omitempty"` // that have failed, one after the other
-	Notes    []string          `json:"notes,omitempty"` // what it does in another way than asked for
+	Notes    []string          `json:"notes,omitempty"` // what it does otherwise than asked for
 	// Held is what it was given last; nil: nobody knows, or nothing.
 	Held *State `json:"held,omitempty"`
 	// Gives: packets may get INT there. It is written before the device gets an entry.

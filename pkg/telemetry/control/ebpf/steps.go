@@ -20,7 +20,7 @@ type steps struct {
 	d       *node.Domain // as it is; nil: there is none
 	want    *control.State
 	entries []node.Entry
-	all     bool     // the domain marks packets in another way, or a killed process has begun to detach it: it is taken off first
+	all     bool     // the domain has another mark, or a killed process has begun to detach it: it is taken off first
 	off     []string // the node, or ports of it, that go or change their role
 	lines   []string // what is to be done, in words
 	options bool     // those of the domain change

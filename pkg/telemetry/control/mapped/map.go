@@ -31,7 +31,7 @@ type Abilities struct {
 	Modes   []control.Mode `yaml:"modes"`
 	States  []string       `yaml:"states"`  // network states that it can fill
 	Reports []string       `yaml:"reports"` // versions of telemetry reports
-	// Mark is the one way in which the program marks packets, where it cannot be set.
+	// Mark is the only mark that the program can give packets, where it cannot be set.
 	Mark      string `yaml:"mark"`
 	Sampling  bool   `yaml:"sampling"`
 	Ranges    bool   `yaml:"ranges"`    // ports are matched by ranges

@@ -260,7 +260,7 @@ func TestMarkChanges(t *testing.T) {
 	}
 }
 
-// TestControllers: the controller with the greatest election id is the one that writes. Another one is told, also when it
+// TestControllers: the controller with the greatest election id is the one that writes. Another one gets an error, also when it
 // was the first.
 func TestControllers(t *testing.T) {
 	s := start(t, new(p4rt.Server))
@@ -271,7 +271,7 @@ func TestControllers(t *testing.T) {
 	second := device(s.Address())
 	second.Options["election_id"] = 5
 	mustConnect(t, second)
-	nstest.WaitFor(t, "the first controller to be told", func() bool {
+	nstest.WaitFor(t, "the first controller to get an error", func() bool {
 		_, err := first.Holds(t.Context())
 		return errors.Is(err, ErrBackup)
 	})

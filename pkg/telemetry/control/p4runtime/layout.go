@@ -6,7 +6,7 @@ import (
 	"github.com/vnetradar/radar/pkg/telemetry/control"
 )
 
-// Layout says how the tables of a program hold a State. It is what tells one P4 program from another.
+// Layout says how the tables of a program hold a State. It is what differs between P4 programs.
 type Layout interface {
 	// Tables are those that are INT's alone. All others, and their entries, are left alone.
 	Tables() []Table

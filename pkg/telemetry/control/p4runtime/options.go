@@ -207,7 +207,7 @@ type options struct {
 	L2Ports map[string]uint32 `json:"l2_ports"`
 }
 
-// collector is the way from a switch to the collector: P4 programs have no routes for their own reports.
+// collector is the path from a switch to the collector: P4 programs have no routes for their own reports.
 type collector struct {
 	none    bool
 	Port    uint16     `json:"port"`

@@ -69,7 +69,7 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestIPv6Alone: a network of IPv6 that is all addresses has none of IPv4 in it.
+// TestIPv6Alone: a network of IPv6 that is all addresses has no address of IPv4 in it.
 func TestIPv6Alone(t *testing.T) {
 	s := start(t, new(p4rt.Server))
 	c := mustConnect(t, device(s.Address()))
@@ -108,19 +108,19 @@ func TestIPv6Alone(t *testing.T) {
 	}
 }
 
-// TestLevel2: ports have level-2 ids where the options say so, and only then nodes can tell them.
+// TestLevel2: ports have level-2 ids where the options say so, and only then nodes can report them.
 func TestLevel2(t *testing.T) {
 	s := start(t, new(p4rt.Server))
 	d := device(s.Address())
 	if a := mustConnect(t, d).Abilities(); a.Instructions != 0xfd00 {
-		t.Errorf("without ids it can tell %#x", a.Instructions)
+		t.Errorf("without ids it can report %#x", a.Instructions)
 	}
 	s = start(t, new(p4rt.Server))
 	d = device(s.Address())
 	d.Options["l2_ports"] = map[string]any{"eth1": 77}
 	c := mustConnect(t, d)
 	if a := c.Abilities(); a.Instructions != 0xff00 {
-		t.Errorf("with ids it can tell %#x", a.Instructions)
+		t.Errorf("with ids it can report %#x", a.Instructions)
 	}
 	if err := c.Apply(t.Context(), wanted()); err != nil {
 		t.Fatal(err)

@@ -315,7 +315,7 @@ func (s *Switch) EntryCounts(ctx context.Context, table string) (map[int]int, er
 
 // read reads what matches. An answer that does not end, or is larger than any table of ours, is given up.
 func (s *Switch) read(ctx context.Context, what *p4.Entity) ([]*p4.Entity, error) {
-	ctx, stop := context.WithCancel(ctx) // the switch sends on until it is told
+	ctx, stop := context.WithCancel(ctx) // the switch sends on until the call is cancelled
 	defer stop()
 	stream, err := s.client.Read(ctx, &p4.ReadRequest{DeviceId: s.device, Entities: []*p4.Entity{what}}, grpc.MaxCallRecvMsgSize(mostRead))
 	if err != nil {

@@ -71,7 +71,7 @@ func TestRefusedLines(t *testing.T) {
 	}
 	many := explain(answer(slices.Repeat([]codes.Code{codes.Internal}, 500)...), 500, func(i int) string { return fmt.Sprint(i) })
 	if lines := strings.Split(many.Error(), "\n"); len(lines) != mostRefused+1 || lines[mostRefused] != "and 492 others" {
-		t.Errorf("500 refusals are told by %d lines: %s", len(lines), lines[len(lines)-1])
+		t.Errorf("500 refusals are in %d lines: %s", len(lines), lines[len(lines)-1])
 	}
 }
 
@@ -81,7 +81,7 @@ type flood struct {
 	p4.UnimplementedP4RuntimeServer
 	message *p4.ReadResponse
 	once    bool
-	gone    chan struct{} // closed when it is told to stop
+	gone    chan struct{} // closed when it is asked to stop
 }
 
 func (f *flood) StreamChannel(stream p4.P4Runtime_StreamChannelServer) error {
@@ -105,7 +105,7 @@ func (f *flood) Read(_ *p4.ReadRequest, stream p4.P4Runtime_ReadServer) error {
 	}
 }
 
-// TestReadBounded: a switch that answers without an end, or with more than there is room for, is told so and let go.
+// TestReadBounded: a switch that answers without an end, or with more than there is room for, gets an error and is let go.
 func TestReadBounded(t *testing.T) {
 	entry := func(bytes int) *p4.Entity {
 		return &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: 1, Metadata: make([]byte, bytes)}}}
