@@ -65,7 +65,7 @@ the rows stand the nodes' own counters (nstat) that count more than the rows.`
 func NewLossCmd(k *kit.Kit) *cobra.Command {
 	local, failIfLost, series, by := false, false, false, kit.NewChoice("place", "group", "place", "flow")
 	isFlow := func() bool { return by.Value == string(aggregate.ByFlow) }
-	q := &question{byFlow: isFlow}
+	q := &question{byFlow: isFlow, tellsLeft: true}
 	q.checkFlags = func() error {
 		switch {
 		case failIfLost && q.follow:

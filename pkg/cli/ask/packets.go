@@ -197,7 +197,9 @@ func packetList(k *kit.Kit, ctx context.Context, s *answer.Sources, q packetQuer
 	}
 	printer := packetPrinter(k, q)
 	slow := answer.Slowest{N: q.slowest}
+	gone := make(left)
 	notes, err := s.Records(ctx, q.Selection, func(r *record.Record) error {
+		gone.addRecord(r)
 		if q.slowest >= 0 {
 			slow.Add(r)
 			return nil
@@ -224,5 +226,8 @@ func packetList(k *kit.Kit, ctx context.Context, s *answer.Sources, q packetQuer
 		}
 	}
 	k.Note(notes)
+	if s.Ring() != nil {
+		gone.note(k, ctx, s.Domain())
+	}
 	return nil
 }

@@ -30,7 +30,7 @@ func NewPathsCmd(k *kit.Kit) *cobra.Command {
   radar paths h1 h2
   radar paths --since 10s 'udp and dst port 53'
   radar paths -o json | jq -r '[.path, .packets] | @tsv'`,
-	}, &question{byFlow: func() bool { return false }}, func(c *answer.Counts) error {
+	}, &question{byFlow: func() bool { return false }, tellsLeft: true}, func(c *answer.Counts) error {
 		paths := c.Paths()
 		k.Note(paths.Notes)
 		return printPaths(k, paths.List)

@@ -45,6 +45,8 @@ type question struct {
 	bySecond func() bool
 	// checkFlags refuses values of the command's own flags; nil: all will do.
 	checkFlags func() error
+	// tellsLeft says that packets which left the domain have a note: how to follow them.
+	tellsLeft bool
 }
 
 // asks is what is asked, of what is selected.
@@ -98,6 +100,9 @@ type asked struct {
 
 func ask(k *kit.Kit, ctx context.Context, q *asked, show func(*answer.Counts) error) error {
 	return k.ReadSources(q.selected, func(s *answer.Sources) error {
+		if q.tellsLeft {
+			show = withLeft(k, s, show)
+		}
 		if q.follow {
 			return askAgain(k, ctx, s, q, show)
 		}

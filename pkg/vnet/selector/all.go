@@ -45,6 +45,29 @@ func (r *resolver) all(ctx context.Context) error {
 	return nil
 }
 
+// Of are the selectors that name these namespaces, as far as one is known: the container's before that of a process.
+// Where the engine of containers does not answer soon, a process stands for a container.
+func Of(ctx context.Context, specs []topo.NodeSpec) (selectors []string) {
+	ctx, cancel := context.WithTimeout(ctx, quickTime)
+	defer cancel()
+	r := &resolver{result: &Result{}}
+	defer r.close()
+	var containers map[uint32]*docker.Container
+	if slices.ContainsFunc(specs, func(s topo.NodeSpec) bool { return !s.IsHost() && rank(s) != named }) {
+		containers, _ = r.byNamespace(ctx)
+	}
+	for _, s := range specs {
+		text := s.Spec
+		if c := containers[s.Inum]; c != nil && rank(s) != named {
+			text = specOf(c)
+		}
+		if !slices.Contains(selectors, text) {
+			selectors = append(selectors, text)
+		}
+	}
+	return selectors
+}
+
 // How well a namespace is known: by a name of "ip netns", by a path, by a process.
 const (
 	named = iota
