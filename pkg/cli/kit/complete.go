@@ -14,6 +14,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/lab"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/system"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -38,7 +39,7 @@ func (k *Kit) NodesExcept(named []string, found bool) (names []cobra.Completion)
 	return nodesExcept(d, named, found)
 }
 
-func nodesExcept(d *domain.Domain, named []string, found bool) (names []cobra.Completion) {
+func nodesExcept(d *system.Network, named []string, found bool) (names []cobra.Completion) {
 	for _, n := range d.Nodes {
 		if !n.Removed && (found || !n.Found) && !slices.Contains(named, n.Name) {
 			names = append(names, n.Name)
@@ -72,7 +73,7 @@ func (f *SelectFlags) knownEnds(typed string) (ends []string) {
 		if f.Open(k) != nil || k.recorded.Last.Domain == nil {
 			return nil
 		}
-		ends = nodesExcept(k.recorded.Last.Domain, nil, true)
+		ends = nodesExcept(k.recorded.Last.Domain.Network(), nil, true)
 	} else {
 		ends = k.NodesExcept(nil, true)
 	}
