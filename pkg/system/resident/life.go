@@ -32,8 +32,10 @@ func (s Seat) Take() (_ *Life, err error) {
 	if l.claim, err = s.Claim(); err != nil {
 		return nil, err
 	}
-	l.pins, err = s.Kind.Kept(s.Domain).Hold()
-	return l, err
+	if l.pins, err = s.Kind.Kept(s.Domain).Hold(); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Logger is one for a goroutine, whose errors others can read.

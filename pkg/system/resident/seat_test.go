@@ -139,3 +139,21 @@ func TestFindUntrusted(t *testing.T) {
 		t.Errorf("found %v, %v in a directory that others may write to", p, err)
 	}
 }
+
+// Who cannot keep the domain, whose pins are gone, is not its agent.
+func TestTakeWithoutPins(t *testing.T) {
+	stateDir(t, "d")
+	s := seat()
+	s.Kind.Name, s.Domain = ".", "none-"+filepath.Base(t.TempDir())
+	if err := os.MkdirAll(s.Kind.Dir(s.Domain), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := s.Take(); err == nil || l != nil {
+		t.Errorf("taken: %v, %v", l, err)
+	}
+	c, err := s.Claim()
+	if err != nil {
+		t.Fatalf("claim after that: %v", err)
+	}
+	c.Release()
+}
