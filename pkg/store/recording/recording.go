@@ -56,7 +56,7 @@ func (r *Recording) Record(p *segments.Packet) *record.Record {
 	rec.ID, rec.GUID, rec.Inner, rec.Source, rec.Host = p.ID, p.GUID, p.Inner, p.Source, p.Host
 	rec.Time = record.TimeString(rec.TNs)
 	for i := range min(len(rec.Hops), len(p.INT)) {
-		rec.Hops[i].INT = p.INT[i]
+		rec.Hops[i].INT = p.INT[i].Map()
 	}
 	if p.Source == record.INT {
 		reportedRecord(rec, p)

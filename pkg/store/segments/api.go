@@ -34,7 +34,7 @@ type Packet struct {
 	ID, GUID, Source string
 	Host             string
 	Inner            string
-	INT              []map[string]uint64 // by hop, what the node said; nil: nothing
+	INT              []Said // by hop; nil: no node said anything
 
 	// What follows is set for packets that only reports have shown.
 
@@ -46,6 +46,27 @@ type Packet struct {
 	Links []int64
 	// LossHop is 1 and the index of the hop whose node said that it dropped the packet; 0: none did.
 	LossHop int
+}
+
+// Said is what a node said of a packet by INT, in the order of names. nil: nothing.
+type Said []Value
+
+// Value is one of its values.
+type Value struct {
+	Name  string
+	Value uint64
+}
+
+// Map is s as records have it.
+func (s Said) Map() map[string]uint64 {
+	if s == nil {
+		return nil
+	}
+	m := make(map[string]uint64, len(s))
+	for _, v := range s {
+		m[v.Name] = v.Value
+	}
+	return m
 }
 
 // Options bound a recording. What is 0 has a default, or no bound where that is said.

@@ -109,7 +109,6 @@ type batch struct {
 	scopes         *scopes
 	used           *packet.Numbers
 	scratch        []byte
-	said           []string // names of what a hop has said
 }
 
 func newBatch(m *Meta, s *scopes) *batch {

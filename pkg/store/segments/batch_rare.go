@@ -3,8 +3,6 @@
 package segments
 
 import (
-	"slices"
-
 	"github.com/vnetradar/radar/pkg/packet"
 )
 
@@ -185,16 +183,11 @@ func (b *batch) addBranch(d *packet.BranchDrop) {
 }
 
 // addINT adds what the node of a hop has said.
-func (b *batch) addINT(hop int, said map[string]uint64) {
-	b.said = b.said[:0]
-	for name := range said {
-		b.said = append(b.said, name)
-	}
-	slices.Sort(b.said)
-	for _, name := range b.said {
+func (b *batch) addINT(hop int, said Said) {
+	for _, v := range said {
 		b.rare(colINTHop, int64(hop))
-		b.rareText(colINTName, name)
-		b.rare(colINTValue, int64(said[name]))
+		b.rareText(colINTName, v.Name)
+		b.rare(colINTValue, int64(v.Value))
 	}
 }
 

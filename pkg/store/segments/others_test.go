@@ -171,10 +171,8 @@ func expectLists(m map[string]any, p *Packet, of packet.Scope) {
 		})
 	}
 	for i, values := range p.INT {
-		for _, name := range []string{"node_id", "queue_occ"} {
-			if v, ok := values[name]; ok {
-				said = append(said, map[string]any{"hop": i, "name": name, "value": v})
-			}
+		for _, v := range values {
+			said = append(said, map[string]any{"hop": i, "name": v.Name, "value": v.Value})
 		}
 	}
 	m["hops"], m["losses"], m["int"] = list, losses, said

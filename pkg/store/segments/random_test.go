@@ -228,10 +228,10 @@ func (g *generator) report(p *Packet) {
 	if len(p.Hops) == 0 {
 		return
 	}
-	p.INT = make([]map[string]uint64, len(p.Hops))
+	p.INT = make([]Said, len(p.Hops))
 	for i := range p.INT {
 		if i == 0 || g.one(2) {
-			p.INT[i] = map[string]uint64{"node_id": g.Uint64(), "queue_occ": uint64(g.IntN(100))}
+			p.INT[i] = Said{{"node_id", g.Uint64()}, {"queue_occ", uint64(g.IntN(100))}}
 		}
 	}
 }

@@ -39,10 +39,16 @@ type released struct {
 func release(p *Packet, names packet.Names) *released {
 	c := clone(p)
 	r := &released{
-		P: c.Packet, ID: p.ID, GUID: p.GUID, Source: p.Source, Host: p.Host, Inner: p.Inner, INT: p.INT, Nodes: p.Nodes, Links: p.Links,
+		P: c.Packet, ID: p.ID, GUID: p.GUID, Source: p.Source, Host: p.Host, Inner: p.Inner, Nodes: p.Nodes, Links: p.Links,
 		LossHop: p.LossHop, Function: p.Loss.Function.Name(),
 	}
 	r.P.Loss.Function = nil
+	if p.INT != nil {
+		r.INT = make([]map[string]uint64, len(p.INT))
+	}
+	for i, said := range p.INT {
+		r.INT[i] = said.Map()
+	}
 	for i := range r.P.Drops {
 		r.Functions = append(r.Functions, r.P.Drops[i].Function.Name())
 		r.P.Drops[i].Function = nil

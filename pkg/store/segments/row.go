@@ -145,18 +145,27 @@ func (g *group) branches(p *Packet, row uint32) {
 
 // said fills in what nodes have said.
 func (g *group) said(p *Packet, row uint32) {
-	for e := g.intAt[row]; e < g.intAt[row+1]; e++ {
-		hop := g.cols[colINTHop].Ints[e]
+	e, end := g.intAt[row], g.intAt[row+1]
+	if e == end {
+		return
+	}
+	values, hops := make([]Value, 0, end-e), g.cols[colINTHop].Ints // one memory for all hops
+	for e < end {
+		hop, begin := hops[e], len(values)
+		for ; e < end && hops[e] == hop; e++ {
+			values = append(values, Value{g.text(colINTName, e), uint64(g.cols[colINTValue].Ints[e])})
+		}
 		if hop < 0 || hop >= int64(len(p.Hops)) {
 			continue
 		}
 		if p.INT == nil {
-			p.INT = make([]map[string]uint64, len(p.Hops))
+			p.INT = make([]Said, len(p.Hops))
 		}
-		if p.INT[hop] == nil {
-			p.INT[hop] = make(map[string]uint64)
+		if said := values[begin:len(values):len(values)]; p.INT[hop] == nil {
+			p.INT[hop] = said
+		} else { // of a file that has a hop's values in several places
+			p.INT[hop] = append(p.INT[hop], said...)
 		}
-		p.INT[hop][g.text(colINTName, e)] = uint64(g.cols[colINTValue].Ints[e])
 	}
 }
 

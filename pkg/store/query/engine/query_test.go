@@ -275,8 +275,8 @@ func TestEvents(t *testing.T) {
 func TestTwice(t *testing.T) {
 	dir := t.TempDir()
 	said := packetAt(3)
-	said.INT = make([]map[string]uint64, 3)
-	said.INT[1] = map[string]uint64{"queue_occ": 1 << 63}
+	said.INT = make([]segments.Said, 3)
+	said.INT[1] = segments.Said{{Name: "queue_occ", Value: 1 << 63}}
 	keep(t, dir, segments.Options{Once: true}, several(10)...)
 	keep(t, dir, segments.Options{Once: true}, append(several(15)[5:], said)...)
 	db, _ := opened(t, dir, query.Options{})
