@@ -3,6 +3,7 @@
 package figure
 
 import (
+	"bytes"
 	"time"
 
 	"codeberg.org/go-pdf/fpdf"
@@ -12,8 +13,12 @@ import (
 	"gonum.org/v1/plot/vg/vgpdf"
 )
 
-// pdf is a canvas whose texts are text: a reader can search and copy them. The fonts are embedded.
-type pdf struct{ *vgpdf.Canvas }
+// pdf is a canvas whose texts are text: a reader can search and copy them. Of the fonts those letters are embedded that
+// there are.
+type pdf struct {
+	*vgpdf.Canvas
+	letters map[rune]bool
+}
 
 func init() {
 	// The same figure is the same file, whenever it is made.
@@ -22,7 +27,18 @@ func init() {
 	fpdf.SetDefaultCatalogSort(true)
 }
 
-func newPDF(width, height vg.Length) pdf { return pdf{vgpdf.New(width, height)} }
+func newPDF(width, height vg.Length) pdf {
+	return pdf{vgpdf.New(width, height), make(map[rune]bool)}
+}
+
+// file is the whole file.
+func (p pdf) file() ([]byte, error) {
+	var b bytes.Buffer
+	if _, err := p.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	return withSubsets(b.Bytes(), p.letters)
+}
 
 // FillString implements vg.Canvas. The embedded font has the letters of Windows-1252, and wants them in that encoding:
 // a text with others is drawn.
@@ -34,6 +50,9 @@ func (p pdf) FillString(f font.Face, at vg.Point, text string) {
 	if err != nil {
 		p.Fill(textPath(f, at, text))
 		return
+	}
+	for _, r := range text {
+		p.letters[r] = true
 	}
 	p.Canvas.FillString(f, at, encoded)
 }

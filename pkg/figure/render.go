@@ -62,7 +62,9 @@ func (f *Figure) Render(format Format) (file []byte, notes []Note, err error) {
 	case PDF:
 		c := newPDF(f.Size.Width, f.Size.Height)
 		notes = f.draw(draw.New(c))
-		_, err = c.WriteTo(&b)
+		if file, err = c.file(); err == nil {
+			return file, notes, nil
+		}
 	case PNG:
 		dpi := f.DPI
 		if dpi == 0 {
