@@ -3,6 +3,8 @@
 package kit
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,16 +14,51 @@ import (
 )
 
 // ReadFlag makes a command answer from a recording in place of the domain.
-type ReadFlag struct{ path string }
+type ReadFlag struct{ paths readPaths }
+
+// readPaths is the value of --read.
+type readPaths []string
+
+func (p *readPaths) String() string { return strings.Join(*p, ",") }
+
+// Type names the value in help texts.
+func (p *readPaths) Type() string { return "string" }
+
+// Set adds a path.
+func (p *readPaths) Set(s string) error {
+	*p = append(*p, s)
+	return nil
+}
 
 // Add makes it a flag of cmd.
 func (f *ReadFlag) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.path, "read", "r", "", "ask a recording (a directory of radar record, or one of its files) in place of the domain; times such as --since 5m count from its last packet")
+	cmd.Flags().VarP(&f.paths, "read", "r", "ask a recording (a directory of radar record, or one of its files) in place of the domain; times such as --since 5m count from its last packet")
 	_ = cmd.MarkFlagFilename("read", "parquet")
 }
 
 // Given reports whether a recording is to be asked.
-func (f *ReadFlag) Given() bool { return f.path != "" }
+func (f *ReadFlag) Given() bool { return len(f.paths) > 0 && f.paths[0] != "" }
+
+// Each calls ask for each of several recordings, which is the one that is asked then.
+func (f *ReadFlag) Each(k *Kit, ask func(path string) error) error {
+	paths, now := f.paths, k.Now
+	defer func() { f.paths = paths }()
+	for i := range paths {
+		f.paths, k.recorded, k.Now = paths[i:i+1], nil, now
+		if err := ask(paths[i]); err != nil {
+			return fmt.Errorf("%s: %w", paths[i], err)
+		}
+	}
+	return nil
+}
+
+// Several are the recordings, if --read is there more than once.
+func (f *ReadFlag) Several() []string {
+	if len(f.paths) < 2 {
+		return nil
+	}
+	return f.paths
+}
 
 // RefuseFollow refuses to follow a recording.
 func (f *ReadFlag) RefuseFollow(follow bool) error {
@@ -37,7 +74,10 @@ func (f *ReadFlag) Open(k *Kit) error {
 	if !f.Given() || k.recorded != nil {
 		return nil
 	}
-	r, err := answer.ReadRecorded(f.path)
+	if len(f.paths) > 1 {
+		return fault.Usage.Errorf("--read: %d recordings: use one", len(f.paths))
+	}
+	r, err := answer.ReadRecorded(f.paths[0])
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"gonum.org/v1/plot/vg"
@@ -29,7 +30,8 @@ const latencyLong = `Draw how latencies are distributed, a line for each path, o
 
 Percentiles are those that radar latency shows. The axis of times is logarithmic where
 the greatest is more than 30 times the least; --scale says it otherwise. Without
-filters it takes all packets since attach, as radar latency does.`
+filters it takes all packets since attach, as radar latency does. With -r more than
+once the lines of all recordings are in one figure: what radar diff tells, as a picture.`
 
 // The kinds of figures of latencies.
 const (
@@ -57,11 +59,21 @@ func newLatencyCmd(k *kit.Kit) *cobra.Command {
 		Long:  latencyLong,
 		Example: `  radar plot latency -o latency.pdf
   radar plot latency -r run --by queue --kind ccdf -o waits.svg --data waits.csv
+  radar plot latency -r before -r after --by end-to-end -o both.pdf
   radar plot latency --by link --kind box --size page -o links.png`,
 	}, &f.options, func(ctx context.Context, s *answer.Selection) error {
-		q := &answer.Question{Selection: s, ByFlow: f.by.Value == string(aggregate.ByFlow)}
-		return f.ask(ctx, k, q, func(c *answer.Counts) error { return drawLatency(k, f, c) })
+		if len(f.Several()) > 0 {
+			return drawSeveral(ctx, k, f)
+		}
+		return f.ask(ctx, k, f.question(s), func(c *answer.Counts) error {
+			rows, err := latencyRows(k, f, c)
+			if err != nil {
+				return err
+			}
+			return drawRows(k, f, rows)
+		})
 	})
+	f.several = true
 	f.by.Add(cmd, "by", "what a line is of")
 	f.kind.Add(cmd, "kind", "what is drawn")
 	f.scale.Add(cmd, "scale", "axis of times")
@@ -70,7 +82,51 @@ func newLatencyCmd(k *kit.Kit) *cobra.Command {
 	return cmd
 }
 
-func drawLatency(k *kit.Kit, f *latencyOptions, c *answer.Counts) error {
+func (f *latencyOptions) question(s *answer.Selection) *answer.Question {
+	return &answer.Question{Selection: s, ByFlow: f.by.Value == string(aggregate.ByFlow)}
+}
+
+// drawSeveral draws the rows of several recordings, each with the name of its own.
+func drawSeveral(ctx context.Context, k *kit.Kit, f *latencyOptions) error {
+	var all []aggregate.Spread
+	names := shortest(f.Several())
+	if err := f.Each(k, func(path string) error {
+		s, err := f.selected()
+		if err != nil {
+			return err
+		}
+		return f.ask(ctx, k, f.question(s), func(c *answer.Counts) error {
+			rows, err := latencyRows(k, f, c)
+			for i := range rows {
+				if rows[i].Name = names[path] + ": " + rows[i].Name; f.by.Value == string(aggregate.ByEndToEnd) {
+					rows[i].Name = names[path]
+				}
+			}
+			all = append(all, rows...)
+			return err
+		})
+	}); err != nil {
+		return err
+	}
+	return drawRows(k, f, all)
+}
+
+// shortest are the last parts of paths, where those tell them apart.
+func shortest(paths []string) map[string]string {
+	names, seen := make(map[string]string), make(map[string]bool)
+	for _, p := range paths {
+		names[p] = filepath.Base(filepath.Clean(p))
+		seen[names[p]] = true
+	}
+	if len(seen) < len(names) {
+		for p := range names {
+			names[p] = p
+		}
+	}
+	return names
+}
+
+func latencyRows(k *kit.Kit, f *latencyOptions, c *answer.Counts) ([]aggregate.Spread, error) {
 	by, top := aggregate.By(f.by.Value), int(f.top)
 	if f.kind.Value == box && !f.topGiven() {
 		top = 40
@@ -78,20 +134,24 @@ func drawLatency(k *kit.Kit, f *latencyOptions, c *answer.Counts) error {
 	rows, more := c.Spreads(by, top)
 	k.Note(rows.Notes)
 	if len(rows.List) == 0 {
-		return fmt.Errorf("nothing to draw: no packet that matches has a latency by %s", by)
+		return nil, fmt.Errorf("nothing to draw: no packet that matches has a latency by %s", by)
 	}
 	nameApart(rows.List)
 	noteLatency(k, c, rows.List, by, more)
+	return rows.List, nil
+}
+
+func drawRows(k *kit.Kit, f *latencyOptions, rows []aggregate.Spread) error {
 	least, most := int64(math.MaxInt64), int64(0)
-	for i := range rows.List {
-		least, most = min(least, rows.List[i].MinNs), max(most, rows.List[i].MaxNs)
+	for i := range rows {
+		least, most = min(least, rows[i].MinNs), max(most, rows[i].MaxNs)
 	}
 	u, log := scaleFor(f.scale.Value, least, most)
-	axis := figure.Axis{Label: latencyLabels[by] + " (" + u.name + ")", Log: log}
+	axis := figure.Axis{Label: latencyLabels[aggregate.By(f.by.Value)] + " (" + u.name + ")", Log: log}
 	if f.kind.Value == box {
-		return drawBoxes(k, f, rows.List, axis, u)
+		return drawBoxes(k, f, rows, axis, u)
 	}
-	return drawCurves(k, f, rows.List, axis, u)
+	return drawCurves(k, f, rows, axis, u)
 }
 
 var latencyLabels = map[aggregate.By]string{

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
+	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/store/segments"
@@ -368,5 +370,40 @@ func TestConnection(t *testing.T) {
 	}
 	if _, _, said = drawn(t, "svg", "timeline", "--of", "tcp", "-r", dir); strings.Contains(said, "this chooses") {
 		t.Errorf("%q", said)
+	}
+}
+
+// TestSeveral: recordings that are named one after the other are in one figure, each with its own numbers; other commands
+// take one.
+func TestSeveral(t *testing.T) {
+	first, second := twoPaths(400).recorded(t), twoPaths(90).recorded(t)
+	of := func(dirs ...string) []map[string]string {
+		args := []string{"latency", "--by", "end-to-end"}
+		for _, dir := range dirs {
+			args = append(args, "-r", dir)
+		}
+		_, rows, _ := drawn(t, "svg", args...)
+		return rows
+	}
+	both := of(first, second)
+	alone := append(of(first), of(second)...)
+	if len(both) != len(alone) {
+		t.Fatalf("%d steps of both, %d of each", len(both), len(alone))
+	}
+	names := make(map[string]bool)
+	for i, row := range both {
+		names[row["name"]] = true
+		if row["latency_ns"] != alone[i]["latency_ns"] || row["at_most"] != alone[i]["at_most"] {
+			t.Fatalf("step %d: %v, alone %v", i, row, alone[i])
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("the lines are called %v", names)
+	}
+	if file, rows, _ := drawn(t, "svg", "latency", "--kind", "box", "-r", first, "-r", second); len(rows) != 4 || len(file) == 0 {
+		t.Errorf("%d boxes of two paths twice", len(rows))
+	}
+	if _, said, code := clitest.Radar(t, "plot", "paths", "-r", first, "-r", second, "-o", filepath.Join(t.TempDir(), "a.svg")); code != kit.ExitUsage || !strings.Contains(said, "2 recordings: use one") {
+		t.Errorf("code %d: %s", code, said)
 	}
 }

@@ -68,6 +68,9 @@ type options struct {
 	width, height     length
 	title             string
 	dpi               int
+
+	several  bool                              // the figure can be of several recordings
+	selected func() (*answer.Selection, error) // of the recording that is asked
 }
 
 // length is a flag of a length with its unit.
@@ -112,7 +115,11 @@ func newCmd(k *kit.Kit, cmd *cobra.Command, f *options, draw func(ctx context.Co
 		if err := f.check(k); err != nil {
 			return err
 		}
-		s, err := f.Selection(cmd.Flags(), args, k.Now())
+		f.selected = func() (*answer.Selection, error) { return f.Selection(cmd.Flags(), args, k.Now()) }
+		s, err := (*answer.Selection)(nil), error(nil)
+		if !f.several || len(f.Several()) == 0 {
+			s, err = f.selected()
+		}
 		if err != nil {
 			return err
 		}
