@@ -57,6 +57,12 @@ func Compile(text string) (*Expr, error) {
 	return e, nil
 }
 
+// MatchesTCPOrUDP reports whether some packet of TCP or UDP matches. libpcap finds out: it refuses what rejects all packets.
+func (e *Expr) MatchesTCPOrUDP() bool {
+	_, err := compile("(" + e.text + ") and (tcp or udp)")
+	return err == nil
+}
+
 // maxQuoted bounds how much of an expression a message repeats.
 const maxQuoted = 200
 

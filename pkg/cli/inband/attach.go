@@ -345,6 +345,9 @@ func (f *attachOptions) entry(change func(flag string, do func(*node.Options))) 
 		if err != nil {
 			return fault.Usage.Errorf("--watch: %w", err)
 		}
+		if mode != node.None && !e.MatchesTCPOrUDP() {
+			return fault.Usage.Errorf("--watch %q: INT is put into TCP and UDP, and no packet of these matches: use an expression such as 'udp port 5001' (radar attach --watch %q measures all of IP, ping too)", text, text)
+		}
 		text, program = e.String(), e.Instructions()
 	}
 	change("mode", func(o *node.Options) { o.Entries[0].Mode = mode })

@@ -56,6 +56,7 @@ func TestAttachRefuses(t *testing.T) {
 		{"--role sink --mark port=32766 " + r + "/e0", "that is the port of the reports"},
 		{"--role sink --mark dscp=0 " + r + "/e0", "at least one of them"},
 		{"--role sink --mode ms " + r + "/e0", `--mode "ms"`},
+		{"--role sink --watch icmp " + r + "/e0", "--watch \"icmp\": INT is put into TCP and UDP, and no packet of these matches: use an expression such as 'udp port 5001'"},
 		{"--role sink --hops 0 " + r + "/e0", "--hops 0"},
 		{"--role sink --sample 0 " + r + "/e0", "--sample"},
 		{"--role sink --collector nowhere " + r + "/e0", "use HOST:PORT"},

@@ -104,7 +104,7 @@ func (i *Intent) Check(path string, now time.Time) error {
 		}
 	}
 	if i.Slice.Expr != "" && !now.IsZero() {
-		errs = append(errs, i.Slice.checkExpr(join(path, "slice")))
+		errs = append(errs, i.Slice.checkExpr(join(path, "slice"), i.mode()))
 	}
 	return errors.Join(append(errs, i.Slice.check(join(path, "slice")))...)
 }
@@ -137,7 +137,7 @@ func (s *Slice) check(path string) error {
 		errs = append(errs, fieldErrorf(join(path, "dst"), "src is of the other version of IP: no packet has both"))
 	}
 	if s.Proto != "" && s.Proto != "tcp" && s.Proto != "udp" {
-		errs = append(errs, fieldErrorf(join(path, "proto"), "%q: use tcp or udp, or leave it out for both", s.Proto))
+		errs = append(errs, fieldErrorf(join(path, "proto"), "%q: use tcp or udp, or leave it out for both (expr: %s with mode: backpack observes others)", s.Proto, s.Proto))
 	}
 	for field, list := range map[string][]string{"sport": s.Sport, "dport": s.Dport} {
 		if len(list) > maxValues {
@@ -165,7 +165,7 @@ func place(path string, i, n int) string {
 
 // checkExpr refuses an expression that is none, or stands beside fields. Names are refused: intents come by HTTP, and
 // the service compiles them again and again, so that a name would mean other packets each time.
-func (s *Slice) checkExpr(path string) error {
+func (s *Slice) checkExpr(path string, mode Mode) error {
 	if fields := s.fields(); len(fields) > 0 {
 		return fieldErrorf(join(path, "expr"), "%s stands beside it: say all of it in the expression, or leave that out", strings.Join(fields, ", "))
 	}
@@ -175,8 +175,12 @@ func (s *Slice) checkExpr(path string) error {
 	if !filter.Available {
 		return nil // no device here can do it: that is said of devices
 	}
-	if _, err := filter.CompileNumeric(s.Expr); err != nil {
+	e, err := filter.CompileNumeric(s.Expr)
+	if err != nil {
 		return fieldErrorf(join(path, "expr"), "%v", err)
+	}
+	if mode != Backpack && !e.MatchesTCPOrUDP() {
+		return fieldErrorf(join(path, "expr"), "%q: INT is put into TCP and UDP, and no packet of these matches: use one such as \"udp port 5001\", or mode: backpack", s.Expr)
 	}
 	return nil
 }
