@@ -53,6 +53,18 @@ func (m *Management) SetConfig(c control.Config) error {
 	return m.change(control.Change{Config: &c})
 }
 
+// PatchConfig changes those of its fields that b has, see control.PatchConfig. What another changes meanwhile stays.
+func (m *Management) PatchConfig(b []byte) error {
+	_, err := m.store.Change(func(w *control.Wanted) error {
+		c, err := control.PatchConfig(b, w.Config)
+		if err != nil {
+			return err
+		}
+		return alter(w, control.Change{Config: &c}, time.Now())
+	})
+	return err
+}
+
 // Intents are all of them, in their order of priority.
 func (m *Management) Intents() ([]control.Intent, error) {
 	w, err := m.store.Wanted()

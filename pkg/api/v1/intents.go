@@ -55,7 +55,7 @@ func steering(id, method, path, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: method, Path: Base + "/domains/{domain}/int" + path, Summary: summary,
 		Security: []map[string][]string{{"token": {}}}, MaxBodyBytes: mostBody,
-		SkipValidateBody: method == http.MethodPut || strings.HasSuffix(path, "/intents"), // WithText
+		SkipValidateBody: method == http.MethodPut || method == http.MethodPatch || strings.HasSuffix(path, "/intents"), // WithText
 		Errors: []int{
 			http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
 			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusGatewayTimeout,
@@ -66,7 +66,7 @@ func steering(id, method, path, summary string) huma.Operation {
 // takes describes the body of an operation WithText: it is read as a T.
 func takes[T any](a *API, o huma.Operation) {
 	t, api := typeOf[T](), a.huma.OpenAPI()
-	of := map[string]*huma.Operation{http.MethodPut: api.Paths[o.Path].Put, http.MethodPost: api.Paths[o.Path].Post}[o.Method]
+	of := map[string]*huma.Operation{http.MethodPut: api.Paths[o.Path].Put, http.MethodPost: api.Paths[o.Path].Post, http.MethodPatch: api.Paths[o.Path].Patch}[o.Method]
 	of.RequestBody.Required = true
 	of.RequestBody.Content["application/json"].Schema = api.Components.Schemas.Schema(t, true, t.Name())
 }

@@ -115,6 +115,16 @@ func (a *API) registerConfig() {
 		})
 	})
 	takes[control.Config](a, set)
+	patch := steering("patch-int-config", http.MethodPatch, "/config", "Change what holds for all devices: what the body does not have stays, null is the default (RFC 7396)")
+	huma.Register(a.huma, patch, func(_ context.Context, q *intChanged) (*Output[control.Config], error) {
+		return managed(a, q.Domain, func(m *steer.Management) (c control.Config, err error) {
+			if err := m.PatchConfig(q.RawBody); err != nil {
+				return c, err
+			}
+			return m.Config()
+		})
+	})
+	takes[control.Config](a, patch)
 	a.registerTopologyOf()
 }
 

@@ -116,4 +116,10 @@ func TestSteer(t *testing.T) {
 	if diff := cmp.Diff(config, back); diff != "" || !strings.Contains(intWords("config", "get", "-o", "json"), "port=5005") {
 		t.Errorf("config: %s", diff)
 	}
+	config["quote"] = float64(64)
+	s.steer(http.StatusOK, "PATCH", base+"/config", `{"quote":64}`, &back)
+	if diff := cmp.Diff(config, back); diff != "" {
+		t.Errorf("a part of the config: %s", diff)
+	}
+	s.steer(http.StatusUnprocessableEntity, "PATCH", base+"/config", `{"quote":"many"}`, nil)
 }

@@ -40,7 +40,7 @@ func TestSchemathesis(t *testing.T) {
 	defer cancel()
 	// Bodies with intents are read as files of intents are: more than the schema says is allowed, such as one value
 	// in place of a list.
-	texts := []string{"add-intent", "put-intent", "apply-intents", "set-int-config", "set-int-topology"}
+	texts := []string{"add-intent", "put-intent", "apply-intents", "set-int-config", "patch-int-config", "set-int-topology"}
 	most, rest := []string{"--exclude-checks", "positive_data_acceptance", "--exclude-operation-id", "events"}, []string{"--exclude-checks", "positive_data_acceptance,negative_data_rejection"}
 	for _, id := range texts {
 		most, rest = append(most, "--exclude-operation-id", id), append(rest, "--include-operation-id", id)

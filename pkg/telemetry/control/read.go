@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -136,6 +137,50 @@ func ReadConfig(b []byte) (c Config, err error) {
 		err = c.Check()
 	}
 	return c, err
+}
+
+// PatchConfig changes those fields of a config that b has (RFC 7396): null makes one what it is by default, and of a
+// node in node_ids takes its id away. Whoever had an id that another node gets by that gets another one.
+func PatchConfig(b []byte, c Config) (Config, error) {
+	value, err := parse(b, maxLinks)
+	if err != nil {
+		return c, err
+	}
+	ids := maps.Clone(c.NodeIDs)
+	if ids == nil {
+		ids = make(map[string]uint32)
+	}
+	c.NodeIDs = nil
+	fields, isObject := value.(map[string]any)
+	to := reflect.ValueOf(&c).Elem()
+	if isObject {
+		if given, has := fields["node_ids"]; has && given == nil {
+			clear(ids)
+		}
+		if named, ok := fields["node_ids"].(map[string]any); ok {
+			for name, id := range named {
+				if id == nil {
+					delete(ids, name)
+					delete(named, name)
+				}
+			}
+		}
+		for name, field := range fieldsOf(to) {
+			if given, has := fields[name]; has && given == nil {
+				field.SetZero()
+				delete(fields, name)
+			}
+		}
+	}
+	if err := decode("", value, to, 0); err != nil {
+		return c, err
+	}
+	for name, id := range c.NodeIDs {
+		maps.DeleteFunc(ids, func(other string, has uint32) bool { return other != name && has == id && c.NodeIDs[other] == 0 })
+		ids[name] = id
+	}
+	c.NodeIDs = ids
+	return c, c.Check()
 }
 
 // ReadTopology reads a Topology.

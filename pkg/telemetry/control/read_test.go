@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -301,5 +302,38 @@ func TestLongLists(t *testing.T) {
 		if _, err := ReadIntents([]byte(text), now); err == nil || len(FieldErrors(err)) > 2*mostErrors {
 			t.Errorf("%s: %d errors", name, len(FieldErrors(err)))
 		}
+	}
+}
+
+// TestPatchConfig: a part of a config is changed, and the rest stays; what is wrong is named, and nothing is changed.
+func TestPatchConfig(t *testing.T) {
+	had := Config{Mark: "port=5000", Collector: "10.0.0.9:32766", Report: "2.0", Quote: 40, NodeIDs: map[string]uint32{"a": 1, "b": 2}}
+	for body, change := range map[string]func(*Config){
+		"{}":                                func(*Config) {},
+		`{"quote": 64}`:                     func(c *Config) { c.Quote = 64 },
+		`{"mark": null, "report": "1.0"}`:   func(c *Config) { c.Mark, c.Report = "", "1.0" },
+		`{"node_ids": {"c": 7}}`:            func(c *Config) { c.NodeIDs["c"] = 7 },
+		`{"node_ids": {"a": 2}}`:            func(c *Config) { c.NodeIDs = map[string]uint32{"a": 2} },
+		`{"node_ids": {"a": 2, "b": 1}}`:    func(c *Config) { c.NodeIDs = map[string]uint32{"a": 2, "b": 1} },
+		`{"node_ids": {"a": null}}`:         func(c *Config) { delete(c.NodeIDs, "a") },
+		`{"node_ids": null, "quote": null}`: func(c *Config) { c.NodeIDs, c.Quote = map[string]uint32{}, 0 },
+	} {
+		want := had
+		want.NodeIDs = maps.Clone(had.NodeIDs)
+		change(&want)
+		if got, err := PatchConfig([]byte(body), had); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, %+v, want %+v", body, err, got, want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"quote": "many"}`: "quote: ", `{"qoute": 1}`: "qoute: there is no such field", `[1]`: "a list: use an object", `{"quote": 99999}`: "quote",
+		`{"node_ids": {"a": "x"}}`: "node_ids.a: ", `{"mark": "port=0"}`: "mark",
+	} {
+		if _, err := PatchConfig([]byte(body), had); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+	if !reflect.DeepEqual(had.NodeIDs, map[string]uint32{"a": 1, "b": 2}) {
+		t.Errorf("the config itself has changed: %v", had)
 	}
 }
