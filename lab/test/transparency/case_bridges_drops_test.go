@@ -59,7 +59,7 @@ var _ = add(Case{
 				port uint16
 				ends []string
 			}{
-				{101, []string{"sw delivered"}}, // as the port is where the node takes it; the drop is told
+				{101, []string{"sw delivered"}}, // as the port is where the node takes it; the record has the drop
 				{102, []string{"sw delivered"}},
 				{103, []string{"sw delivered", "sw left"}},
 				{104, []string{"h2 delivered", "sw delivered", "sw left"}},
@@ -159,7 +159,7 @@ var _ = add(Case{
 	},
 	Limits: []Limit{{
 		Modes: []Mode{Header},
-		Text:  "under --carry header a copy for a group that is freed at a bridge or VLAN device above a node's ports has no outcome: it is under way, then expired",
+		Text:  "under --carry header a copy for a group that is freed at a bridge or VLAN device above a node's ports has no outcome: it is in flight, then expired",
 		Match: `its copies end .*"h2 in_flight" "h3 in_flight"`,
 	}},
 	Check: func(r *Run) {

@@ -57,20 +57,20 @@ var _ = add(Case{
 	},
 	Seen: isDiscovery,
 	Check: func(r *Run) { // without that, nothing is shown
-		asked, told := 0, 0
+		asked, answered := 0, 0
 		for _, c := range r.captures {
 			for _, s := range c.seen {
 				if isDiscovery(s) && s.dir == in && (c.node == "out" || c.node == "far") {
 					asked += btoi(s.icmpType == 135)
-					told += btoi(s.icmpType == 136)
+					answered += btoi(s.icmpType == 136)
 					if hops := s.frame[s.decoded.l3+7]; hops != 255 {
 						r.T.Errorf("discovery with hop limit %d", hops)
 					}
 				}
 			}
 		}
-		if asked < 1 || told < 1 {
-			r.T.Errorf("%d solicitations and %d advertisements arrived, want some", asked, told)
+		if asked < 1 || answered < 1 {
+			r.T.Errorf("%d solicitations and %d advertisements arrived, want some", asked, answered)
 		}
 	},
 	Counters: map[string]int{"not_measured_neighbour": some},

@@ -6,7 +6,7 @@ package transparency
 
 var _ = add(Case{
 	Name: "drops6/routing", Point: 5,
-	Shows: "IPv6 packets without a way: no route, blackhole, prohibit and unreachable routes, an end of the hop limit",
+	Shows: "IPv6 packets that have no route: none at all, blackhole, prohibit and unreachable routes, an end of the hop limit",
 	Build: func(w *World) {
 		chain6(w)
 		w.Route("r1", "fd00:9::/32", "fd00:2::2")
@@ -28,7 +28,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "drops6/translated", Point: 5,
-	Shows: "IPv6 packets that a router translates and then drops, on the way there and back",
+	Shows: "IPv6 packets that a router translates and then drops, in both directions",
 	Needs: []string{"nat"}, Modes: []Mode{Mark}, LocalDrops: true,
 	Limits: []Limit{{
 		Text:  "IPv6 packets that came for an address of a router's own, were translated and then dropped show as delivered, with a drop after delivery",

@@ -157,7 +157,7 @@ var (
 
 var _ = add(Case{
 	Name: "drops/routing", Point: 5,
-	Shows: "packets without a way: no route, blackhole, prohibit and unreachable routes, a source that the filter refuses, an end of TTL",
+	Shows: "packets that have no route: none at all, blackhole, prohibit and unreachable routes, a source that the filter refuses, an end of TTL",
 	Build: func(w *World) {
 		chain(w)
 		w.Route("r1", "10.9.0.0/16", "10.0.2.2")
@@ -184,7 +184,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "drops/translated", Point: 5,
-	Shows: "packets that a router translates and then drops, on the way there and back: lost in it, both tuples shown",
+	Shows: "packets that a router translates and then drops, in both directions: lost in it, both tuples shown",
 	Needs: []string{"nat"}, Modes: []Mode{Mark},
 	Build: func(w *World) {
 		chain(w)
@@ -234,7 +234,7 @@ var _ = add(Case{
 			}
 		}
 		if there != 3 || back != 3 {
-			r.T.Errorf("%d lost on the way there, %d on the way back, want 3 and 3", there, back)
+			r.T.Errorf("%d lost forward, %d on the return path, want 3 and 3", there, back)
 		}
 	},
 })

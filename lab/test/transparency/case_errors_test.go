@@ -12,7 +12,7 @@ import (
 func kinds(w *World, src, dst string) []*Packet {
 	options := w.UDP(src, dst, 80)
 	options.Options = []byte{1, 1, 1, 1, 1, 1, 1, 0}
-	short := w.UDP(src, dst, 0) // nothing but its port tells it from others
+	short := w.UDP(src, dst, 0) // only its port differs from others
 	sctp := w.packet(src, dst, 132, 40)
 	sctp.Payload = append([]byte{0x30, 0x39, 0, 7, 0, 0, 0x12, byte(sctp.Token), 0, 0, 0, 0, 0, 3, 0, 24, 0, 0, 0, byte(sctp.Token)}, sctp.Payload...)
 	other := w.packet(src, dst, 253, 40) // RFC 3692: for experiments

@@ -77,7 +77,7 @@ var _ = add(Case{
 	LocalDrops: true,
 })
 
-// throughSwitch is out - r1 - v - r2 - far, where v only bridges, by way of a switch in user space
+// throughSwitch is out - r1 - v - r2 - far, where v only bridges, through a switch in user space
 // behind two of its ports, which segment nothing in hardware.
 func throughSwitch(w *World) {
 	w.Nodes("out", "r1", "v", "sw", "r2", "far")
@@ -123,7 +123,7 @@ var (
 		Build: func(w *World) {
 			throughSwitch(w)
 			w.Listen("far", "0.0.0.0:7")
-			// Its resets would be equal packets, of which a link of true headers tells one.
+			// Its resets would be equal packets; radar sees one of them on a link of true headers.
 			w.NFT("far", "table inet t { chain c { type filter hook input priority 0; meta l4proto tcp drop; }; }")
 		},
 		Send: func(w *World) {

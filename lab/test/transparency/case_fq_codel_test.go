@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shaped is the line whose link r2 - r3 has a rate, with a discipline that tells flows
-// apart in it.
+// shaped is the line whose link r2 - r3 has a rate, with a discipline that separates
+// flows in it.
 func shaped(w *World, rate string, args ...string) {
 	line(w)
 	w.Queue("r2", "eth1", "handle", "1:", "htb", "default", "1")

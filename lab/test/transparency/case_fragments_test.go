@@ -157,7 +157,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "fragments/repeated-id", Point: 2,
-	Shows: "datagrams with DF clear that have the ID and the ports of one that is still under way, and begin as it does",
+	Shows: "datagrams with DF clear that have the ID and the ports of one that is still in flight, and begin as it does",
 	Build: func(w *World) {
 		chain(w)
 		// Slower than they are sent, however slow that is.
@@ -170,7 +170,7 @@ var _ = add(Case{
 		for range 20 {
 			p := w.UDP("10.0.1.1", "10.0.4.2", 1200)
 			p.MayFrag, p.ID, p.Sport = true, 4711, firstPort
-			clear(p.Payload[:24]) // nothing that radar looks at tells them apart
+			clear(p.Payload[:24]) // they are equal in all that radar looks at
 			list = append(list, p)
 		}
 		w.Burst("out", list...)
@@ -181,7 +181,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "fragments/one-id", Point: 2,
-	Shows: "packets with DF clear that all have the same ID (as scapy sends them) and are under way at once: each has its story",
+	Shows: "packets with DF clear that all have the same ID (as scapy sends them) and are in flight at once: each has its story",
 	Needs: []string{"tbf"},
 	Build: func(w *World) {
 		chain(w)

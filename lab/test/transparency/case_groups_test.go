@@ -93,7 +93,7 @@ var _ = add(Case{
 	Rules: []Rule{reports},
 })
 
-// again is a packet that radar cannot tell from p: only its last bytes differ.
+// again is a packet that looks like p to radar: only its last bytes differ.
 func again(w *World, p *Packet) *Packet {
 	q := *p
 	q.Token = w.Token()

@@ -269,7 +269,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "ipv6/fq_codel", Point: 3,
-	Shows: "a queue in the domain that tells flows apart by the label: IPv6 is found by key",
+	Shows: "a queue in the domain that separates flows by the label: IPv6 is found by key",
 	Needs: []string{"fq_codel"},
 	Fresh: true,
 	Build: mayHash(func(w *World) {
@@ -316,7 +316,7 @@ func twoPaths(w *World) {
 
 var _ = add(Case{
 	Name: "ipv6/multipath", Point: 3,
-	Shows: "a router that chooses its next hop by the flow label takes the same way for each flow",
+	Shows: "a router that chooses its next hop by the flow label takes the same path for each flow",
 	Fresh: true,
 	Build: twoPaths,
 	Send:  streams,

@@ -123,7 +123,7 @@ func udpTrainCase6(name, shows string, distinct bool, needs string, queue ...str
 		Name: "ipv6/udp-trains" + name, Point: 3, Shows: shows, Needs: []string{"udp-gso", needs},
 		Build: build, Send: send,
 	}
-	if !distinct { // nothing could tell which is which
+	if !distinct { // they look alike
 		c.Counters = map[string]int{"not_measured_segs": 27}
 	}
 	return c

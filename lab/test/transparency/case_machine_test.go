@@ -58,7 +58,7 @@ var _ = add(Case{
 		w.Send("out", w.Echo("10.0.1.1", "10.0.2.1", 56)).Ends("delivered")
 		w.Send("far", w.UDP("10.0.2.2", "10.0.2.1", 30)).Ends("delivered") // no socket: an error
 		w.Send("far", w.Echo("10.0.2.2", "10.0.1.1", 800))
-		same := w.UDP("10.0.1.1", "10.0.2.2", 0) // nothing but the ID tells these apart
+		same := w.UDP("10.0.1.1", "10.0.2.2", 0) // only the ID differs
 		same.Payload = nil
 		for id := range 3 {
 			same.ID = uint16(100 + id)

@@ -72,7 +72,7 @@ var _ = add(Case{
 	},
 	Limits: []Limit{{
 		Text: "a packet for a macvlan interface on a node's port ends at that port as expired, a broadcast as ignored, though it arrives; " +
-			"what macvlans of one port send each other is not told at it",
+			"what macvlans of one port send each other is not in records of that port",
 		Match: `(?s)it is (expired|ignored), want delivered.*\[eth0 h \]|passed h/eth0 in once, its records say 0 times`,
 	}, {
 		Modes: []Mode{Mark},

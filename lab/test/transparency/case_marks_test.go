@@ -48,7 +48,7 @@ func (v version) markUsers(w *World) {
 	v.iproute(w, "r2", "rule add fwmark 0x80000001 table 108")
 	v.iproute(w, "r2", "route add "+v.right+" via "+v.toFar+" table 108")
 	v.iproute(w, "r2", "route add "+v.left+" via "+v.toOut+" table 108")
-	v.iproute(w, "r2", "route del "+v.right) // only those with the mark find their way
+	v.iproute(w, "r2", "route del "+v.right) // only those with the mark have a route
 	v.iproute(w, "r2", "route add "+v.other+" via "+v.toFar)
 	w.Addresses("far", "eth0", v.other+v.right[strings.Index(v.right, "/"):])
 	w.Counters("r1")
@@ -112,7 +112,7 @@ var (
 	_ = add(v6.markHeader("marks6/header"))
 )
 
-// seeing gives r2 rules that tell TTL, DSCP and IP ID apart.
+// seeing gives r2 rules that match TTL, DSCP and IP ID.
 func seeing(w *World) {
 	chain(w)
 	w.NFT("r2", `table ip t {

@@ -49,7 +49,7 @@ var _ = add(Case{
 
 var _ = add(Case{
 	Name: "nat/both", Point: 5,
-	Shows: "a server behind a router that translates destinations and ports, before one that translates sources; two translations on one way",
+	Shows: "a server behind a router that translates destinations and ports, before one that translates sources; two translations on one path",
 	Needs: []string{"nat"},
 	Build: func(w *World) {
 		chain(w)

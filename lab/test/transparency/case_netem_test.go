@@ -149,7 +149,7 @@ var laterCopy = []Limit{{
 	Match: `passed r2/eth1 out \d+ times, its records say`,
 }}
 
-// waits are the times in one port's queue that records tell of.
+// waits are the times in one port's queue that records have.
 func (r *Run) waits(node, port string) (list []time.Duration) {
 	for i := range r.Records {
 		for _, h := range r.Records[i].Hops {
@@ -186,6 +186,6 @@ func (r *Run) wantQueueLosses(node, port, qdisc string, n int) {
 	}
 	want := fmt.Sprintf("(dropped %d,", skbs)
 	if got := strings.Join(r.observed["queues of "+node+"/"+port], "\n") + ","; !strings.Contains(got, strings.TrimSuffix(want, ",")) {
-		r.T.Errorf("records tell of %d lost skbs, tc says\n%s", skbs, got)
+		r.T.Errorf("records have %d lost skbs, tc says\n%s", skbs, got)
 	}
 }

@@ -29,7 +29,7 @@ func tunnelEnd(w *World, node, addr, local, remote string, kind []string) {
 	w.Device(node, "tun", addr, append(args, "remote", remote)...)
 }
 
-// plainTraffic is UDP, TCP, echoes, fragments and what has few hops left, both ways.
+// plainTraffic is UDP, TCP, echoes, fragments and what has few hops left, in both directions.
 func plainTraffic(w *World) {
 	for _, way := range [][3]string{{"out", "10.0.1.1", "10.0.4.2"}, {"far", "10.0.4.2", "10.0.1.1"}} {
 		for i := range 4 {
@@ -150,7 +150,7 @@ func (r *Run) wantWaitsBelow(node, tun, port string) {
 			}
 		}
 	}
-	if waited == 0 && r.Mode == Mark { // only a mark tells what is inside
+	if waited == 0 && r.Mode == Mark { // only a mark shows what is inside
 		r.T.Errorf("no packet waited below %s/%s", node, tun)
 	}
 }

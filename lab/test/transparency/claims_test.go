@@ -16,7 +16,7 @@ import (
 type claim struct {
 	place
 	tuple string
-	at    time.Time // zero: not told
+	at    time.Time // zero: not in the record
 	hop   int       // of the record
 }
 

@@ -168,7 +168,7 @@ func (d *decoded) isError() bool {
 	return false
 }
 
-// tuple tells packets of different flows apart, and is what a record can say, too.
+// tuple differs between flows, and records have it, too.
 func (d *decoded) tuple() string {
 	switch {
 	case d.fragOff > 0:

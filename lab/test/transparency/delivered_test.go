@@ -9,8 +9,8 @@ import "github.com/vnetradar/radar/pkg/record"
 func (r *Run) goneOn() (list []string) {
 	for i := range r.Records {
 		rec := &r.Records[i]
-		told := claims(rec)
-		last := told[len(told)-1]
+		places := claims(rec)
+		last := places[len(places)-1]
 		if rec.State != record.Delivered || last.dir != in {
 			continue
 		}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /*
-Package transparency shows what radar changes in a network, and whether it tells the
-truth: nothing outside of it may differ from a run without radar, and every record
+Package transparency shows what radar changes in a network, and whether its records are
+true: nothing outside of it may differ from a run without radar, and every record
 must be what captures saw.
 
 # Running

@@ -92,7 +92,7 @@ func (w *World) Machine(node, name string, bridges map[string]string, cards ...c
 			break
 		}
 	}
-	// The kernel tells a bridge of a port's carrier when a worker gets to it.
+	// A bridge learns of a port's carrier when a worker of the kernel gets to it.
 	for tap, port := range bridges {
 		nstest.WaitFor(w.T, fmt.Sprintf("the bridge of %s and %s to forward", tap, port), func() bool {
 			return forwards(w, node, tap) && forwards(w, node, port)
@@ -115,7 +115,7 @@ type tap struct {
 const nudges = 3
 
 // nudge sends every virtual machine a frame of no protocol that it knows, on each tap, and
-// says whether there is one. On a busy CPU, user-mode Linux at times misses that a packet
+// reports whether there is a machine. On a busy CPU, user-mode Linux at times misses that a packet
 // has come, and reads it with the next one: with four of these tests beside each other,
 // 5 of 232 runs ended with a packet that it had not read.
 func (w *World) nudge() bool {

@@ -21,7 +21,7 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s/%s %s", p.node, p.port, p.dir) }
 
-// unit is one packet as it travels: a token, and what tells the packet apart from
+// unit is one packet as it travels: a token, and what distinguishes the packet from
 // others that carry the same token (an answer to it, an error that quotes it, a tunnel's
 // packet around it, its fragments).
 type unit struct {
@@ -190,7 +190,7 @@ func (k *checker) check(rec *record.Record) bool {
 	return true
 }
 
-// leadsTo reports whether hop b lies on the way to hop c, or is it.
+// leadsTo reports whether hop b lies on the path to hop c, or is it.
 func leadsTo(rec *record.Record, b, c int) bool {
 	for c > b {
 		c = rec.PrevOf(c)
@@ -199,8 +199,8 @@ func leadsTo(rec *record.Record, b, c int) bool {
 }
 
 // claim finds the capture that a record begins with, and takes it and the rest of its
-// train. Of packets of one flow those of the record's length come first. Of these, it is the
-// first that is left if all have records: what a machine does that stands still between two
+// train. Among packets of one flow those of the record's length come first. If all have records, it
+// is the first of these that is left: what a machine does that stands still between two
 // stamps is in order all the same. Else it is the nearest, of those that were wherever the
 // record says at a time that is possible, if there are any.
 func (k *checker) claim(rec *record.Record, list []claim) *sighting {

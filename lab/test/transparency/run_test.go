@@ -37,7 +37,7 @@ type Run struct {
 	end        time.Time // nothing was stamped later
 	checkTimes bool      // also where only a busy machine makes the difference
 
-	unmeasured   int // packets that captures saw and no record tells of
+	unmeasured   int // packets that captures saw and that have no record
 	fromInside   int // those that a node in the domain sent to which radar is not attached
 	beforeSource int // sightings where nobody looks, under --carry header
 }

@@ -22,7 +22,7 @@ type Sent struct {
 	node  string // of the loss
 	why   string // reason of the loss; "": any
 	none  bool   // has no record
-	// Of one with copies: "node outcome" of each branch.
+	// If it has copies: "node outcome" of each branch.
 	branches []string
 }
 

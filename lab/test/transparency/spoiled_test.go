@@ -99,7 +99,7 @@ func TestRecords(t *testing.T) {
 		{"behind its capture as it goes out", func(r *Run) { r.Records[0].TNs += 2 * int64(clockError) }, "captures saw it -.* later"},
 		{"after the end", func(r *Run) { r.Records[0].Hops[1].AtNs = &far }, "captures saw it .* later"},
 		{"late, on a busy machine", func(r *Run) { r.Records[0].Hops[1].AtNs = &late }, ""},
-		{"late, where times are judged", func(r *Run) { r.Records[0].Hops[1].AtNs = &late; r.checkTimes = true }, "captures saw it .* later"},
+		{"late, where times are checked", func(r *Run) { r.Records[0].Hops[1].AtNs = &late; r.checkTimes = true }, "captures saw it .* later"},
 		{"segments", func(r *Run) { r.Records[0].Segs = 2 }, "passed a/eth0 out once, its records say 2 times"},
 		{"expected loss", func(r *Run) { r.world.Expect(1).Lost("b", "") }, "it is delivered, want lost"},
 		{"should have none", func(r *Run) { r.world.Expect(1).Unmeasured() }, "should have none"},
@@ -115,7 +115,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestLimits: a limit that is gone is told.
+// TestLimits: a limit that is gone is reported.
 func TestLimits(t *testing.T) {
 	c := &Case{Limits: []Limit{{Modes: []Mode{Header}, Text: "known", Match: "expired", Times: 1}}}
 	expired := finding{wrong, "it is expired, want delivered"}

@@ -205,7 +205,7 @@ var quotedTCP = Rule{
 	},
 }
 
-// withoutSACK leaves those out that tell of a gap, which a slow receiver may do.
+// withoutSACK leaves those out that report a gap, which a slow receiver may do.
 func withoutSACK(acks [][]byte) [][]byte {
 	return slices.DeleteFunc(slices.Clone(acks), func(a []byte) bool { return string(a[max(0, len(a)-4):]) == "SACK" })
 }

@@ -129,7 +129,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 		}
 		// Each is a part of its packet's way: none has a template.
 		card := c.translator.card(o, p.At.UnixNano())
-		card.flow, card.hop, card.told = c.report.Flow, c.report.Hops[0], c.report.Told
+		card.flow, card.hop, card.told = c.report.Flow, c.report.Hops[0], c.report.SeenAt
 		c.translator.came = append(c.translator.came, card)
 	})
 	if !keep {

@@ -254,7 +254,7 @@ func (t *Translator) joinedPacket(cards []*card, story *packet.Packet) {
 // packet was dropped it is none of the flow's, and one node alone tells none.
 func (c *Collector) joinedWay(cards []*card, story *packet.Packet) {
 	r, t := &c.report, c.translator // r so that guard knows what it is about
-	*r = metrics.Report{HasFlow: true, Flow: cards[0].flow, Way: true, Hops: r.Hops[:0]}
+	*r = metrics.Report{HasFlow: true, Flow: cards[0].flow, WholePath: true, Hops: r.Hops[:0]}
 	cards, ordered, whole := t.alongStory(cards, story)
 	switch {
 	case ordered && !whole:
@@ -265,7 +265,7 @@ func (c *Collector) joinedWay(cards []*card, story *packet.Packet) {
 	}
 	t.stays = t.stays[:0]
 	for _, of := range cards {
-		r.At, r.Told = max(r.At, of.at), max(r.Told, of.told)
+		r.At, r.SeenAt = max(r.At, of.at), max(r.SeenAt, of.told)
 		t.stays = append(t.stays, of.stay)
 		r.Hops = append(r.Hops, of.hop)
 		if of.dropped {

@@ -12,7 +12,7 @@ import (
 // measured is the report as the metrics take it, in memory that r has.
 func (t *Translator) measured(o *Observed, r *metrics.Report, at time.Time) {
 	h := &o.Header
-	*r = metrics.Report{At: at.UnixNano(), Told: t.told(o, at), HasFlow: o.Quoted, Way: !o.Postcard && !o.Dropped && !o.Partial, Hops: r.Hops[:0]}
+	*r = metrics.Report{At: at.UnixNano(), SeenAt: t.told(o, at), HasFlow: o.Quoted, WholePath: !o.Postcard && !o.Dropped && !o.Partial, Hops: r.Hops[:0]}
 	if o.Quoted {
 		r.Flow = metrics.Flow{Src: h.Src, Dst: h.Dst, Proto: h.Proto, HasPorts: h.HasPorts, SrcPort: h.SrcPort, DstPort: h.DstPort}
 	}

@@ -187,7 +187,7 @@ func (t *Translator) between(r *metrics.Report, list []stay) {
 			r.Hops[i].LinkNs = uint64(ns)
 		}
 	}
-	if ns, ok := t.through(list); ok && r.Way {
+	if ns, ok := t.through(list); ok && r.WholePath {
 		r.HasThrough, r.ThroughNs = true, uint64(ns)
 	}
 }

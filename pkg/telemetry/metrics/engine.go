@@ -19,7 +19,7 @@ type Config struct {
 }
 
 // maxHops is how many nodes of a flow have latencies: what a report costs must not grow with what
-// came before. A packet's way is shorter; a flow whose ways change keeps the nodes reported last.
+// came before. A packet's path is shorter; a flow whose paths change keeps the nodes reported last.
 const maxHops = 64
 
 // leastLatency is what a latency must change by to make an event, if nobody says: those of software
@@ -61,7 +61,7 @@ type Counts struct {
 // Event is a value that has changed. Was is the value that was reported last; of a new key 0.
 type Event struct {
 	Key
-	At         int64 // Unix ns, when the report came, or what it tells
+	At         int64 // Unix ns, when the report came, or the time that it has
 	New        bool
 	Value, Was uint64
 	Path       []uint32 // of FlowPath; so is WasPath
@@ -151,7 +151,7 @@ type Engine struct {
 	// Observe, if not nil, is called for each hop latency of a node (HopLatency, its id) and each
 	// latency of a flow (FlowLatency, 0) that a report says, in ns: for distributions, which events
 	// do not give. It is asked before tables and thresholds, so it misses nothing, and must not wait.
-	// Of reports that Same takes it is asked for the last.
+	// For reports that Same takes it is called for the last.
 	Observe func(m Metric, node uint32, ns uint64)
 
 	flows  map[Flow]*flow
@@ -201,7 +201,7 @@ func (e *Engine) Add(r *Report, emit func(*Event)) int {
 	return e.sent
 }
 
-// Joined takes the way of a packet, whole and with its flow, whose nodes have told it one by one: Add
+// Joined takes the whole path of a packet, with its flow, whose nodes have reported it one by one: Add
 // has had what they say of themselves. It returns how many events the path and the latency raised.
 func (e *Engine) Joined(r *Report, emit func(*Event)) int {
 	e.emit, e.sent = emit, 0
@@ -213,10 +213,10 @@ func (e *Engine) Joined(r *Report, emit func(*Event)) int {
 	return e.sent
 }
 
-// along takes what a report says of the whole way, if it does; f is nil if there was no room for its
+// along takes what a report says of the whole path, if it does; f is nil if there was no room for its
 // flow.
 func (e *Engine) along(r *Report, f *flow) {
-	if !r.Way || len(r.Hops) == 0 {
+	if !r.WholePath || len(r.Hops) == 0 {
 		return
 	}
 	named, whole, sum := true, true, uint64(0)
@@ -231,7 +231,7 @@ func (e *Engine) along(r *Report, f *flow) {
 		sum, whole = r.ThroughNs, true
 	}
 	if f != nil && named && !r.Unordered {
-		e.way(r, f)
+		e.takePath(r, f)
 	}
 	if r.HasFlow && whole && e.Observe != nil {
 		e.Observe(FlowLatency, 0, sum)
@@ -413,7 +413,7 @@ func (q *queue) of(m Metric) Key {
 	return Key{Metric: m, Node: q.key.port.node, Port: q.key.port.port, Queue: q.key.id}
 }
 
-// change takes a value, and raises an event if it is one; it says whether.
+// change takes a value, raises an event if it has changed enough, and reports whether it has.
 func (e *Engine) change(v *value, at int64, n uint64, k Key) bool {
 	v.reports++
 	v.latest, v.at = n, at
@@ -426,8 +426,8 @@ func (e *Engine) change(v *value, at int64, n uint64, k Key) bool {
 	return true
 }
 
-// way takes the nodes of a packet's way.
-func (e *Engine) way(r *Report, f *flow) {
+// takePath takes the nodes of a packet's path.
+func (e *Engine) takePath(r *Report, f *flow) {
 	f.paths++
 	f.latest, f.pathAt = append(f.latest[:0], e.path...), r.when()
 	isNew := f.path == nil

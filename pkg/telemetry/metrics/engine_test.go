@@ -68,7 +68,9 @@ func text(e *Event) string {
 	return s
 }
 
-func way(f Flow, hops ...Hop) Report { return Report{HasFlow: true, Flow: f, Way: true, Hops: hops} }
+func wholePath(f Flow, hops ...Hop) Report {
+	return Report{HasFlow: true, Flow: f, WholePath: true, Hops: hops}
+}
 
 func check(t *testing.T, got []string, want ...string) {
 	t.Helper()
@@ -89,11 +91,11 @@ func check(t *testing.T, got []string, want ...string) {
 func TestEvents(t *testing.T) {
 	e := New(shares())
 	check(t, feed(e,
-		way(flowA, at(1, 1000, 50, 30), at(2, 2000, 60, 40)),
-		way(flowA, at(1, 1000, 50, 30), at(2, 2000, 60, 40)),
-		way(flowA, at(1, 1100, 55, 33), at(2, 2000, 60, 40)), // 10 % is no more than 10 %
-		way(flowA, at(1, 1101, 50, 30), at(2, 2000, 60, 40)),
-		way(flowA, at(1, 1101, 50, 30), at(3, 2000, 60, 40)),
+		wholePath(flowA, at(1, 1000, 50, 30), at(2, 2000, 60, 40)),
+		wholePath(flowA, at(1, 1000, 50, 30), at(2, 2000, 60, 40)),
+		wholePath(flowA, at(1, 1100, 55, 33), at(2, 2000, 60, 40)), // 10 % is no more than 10 %
+		wholePath(flowA, at(1, 1101, 50, 30), at(2, 2000, 60, 40)),
+		wholePath(flowA, at(1, 1101, 50, 30), at(3, 2000, 60, 40)),
 	),
 		"hop_latency 1 1000 +, queue_occupancy 1 50 +, link_utilization 1 30 +, "+
 			"hop_latency 2 2000 +, queue_occupancy 2 60 +, link_utilization 2 40 +, flow_path [1 2] was [] +, flow_latency 3000 +",
@@ -162,18 +164,18 @@ func TestCongestion(t *testing.T) {
 	check(t, feed(New(shares()), field(0), field(9), field(3)), "queue_congestion 1 0 +", "queue_congestion 1 1 was 0", "")
 }
 
-// TestPartial: what a report does not say has no metric; a postcard and a drop report have no way.
+// TestPartial: what a report does not say has no metric; a postcard and a drop report have no path.
 func TestPartial(t *testing.T) {
 	e := New(shares())
 	whole, noNode, noLatency := at(1, 5, 5, 5), at(2, 5, 5, 5), at(3, 5, 5, 5)
 	noNode.Has &^= HasNode
 	noLatency.Has, noLatency.LatencyNs = HasNode, 0
-	card := way(flowA, whole)
-	card.Way = false
+	card := wholePath(flowA, whole)
+	card.WholePath = false
 	noFlow := card
 	noFlow.HasFlow = false
 	hop := "queue_occupancy 1 5 +, link_utilization 1 5 +"
-	check(t, feed(e, noFlow, card, way(flowA, whole, noNode), way(flowA, whole, noLatency), way(flowA)),
+	check(t, feed(e, noFlow, card, wholePath(flowA, whole, noNode), wholePath(flowA, whole, noLatency), wholePath(flowA)),
 		hop, "hop_latency 1 5 +", "flow_latency 10 +", "flow_path [1 3] was [] +", "")
 	if e.Counts.NoNode != 1 {
 		t.Errorf("counts %+v", e.Counts)
@@ -187,7 +189,7 @@ func TestBounded(t *testing.T) {
 	c.Flows, c.Age = 10, time.Minute
 	e := New(c)
 	add := func(flow, hops int, when time.Duration) (raised int) {
-		r := way(flowN(flow))
+		r := wholePath(flowN(flow))
 		for n := range hops {
 			r.Hops = append(r.Hops, at(uint32(100*flow+n), 1, 1, 1))
 		}
@@ -222,7 +224,7 @@ func TestBounded(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	e := New(shares())
-	feed(e, way(flowA, at(1, 100, 0, 0)), way(flowA, at(1, 105, 0, 0)))
+	feed(e, wholePath(flowA, at(1, 100, 0, 0)), wholePath(flowA, at(1, 105, 0, 0)))
 	var got []string
 	for _, r := range e.Rows() {
 		j := Namer(func(id uint32) string { return fmt.Sprint("n", id) }).Row(&r)
@@ -278,7 +280,7 @@ func BenchmarkAdd(b *testing.B) {
 	for _, events := range []bool{false, true} {
 		b.Run(fmt.Sprintf("events=%v", events), func(b *testing.B) {
 			e := New(shares())
-			r := way(flowA)
+			r := wholePath(flowA)
 			for n := range 6 {
 				r.Hops = append(r.Hops, at(uint32(n), 1000, 10, 10))
 			}
@@ -312,12 +314,12 @@ func TestSeries(t *testing.T) {
 // nothing else has such a floor.
 func TestFloor(t *testing.T) {
 	check(t, feed(New(DefaultConfig()),
-		way(flowA, at(1, 300_000, 50, 30)),
-		way(flowA, at(1, 400_000, 50, 30)), // 100 us are no more than 100 us
-		way(flowA, at(1, 400_001, 56, 30)),
-		way(flowA, at(1, 5_000_000, 56, 30)),
-		way(flowA, at(1, 5_400_000, 56, 30)), // 400 us are no more than 10 %
-		way(flowA, at(1, 5_500_001, 56, 34)),
+		wholePath(flowA, at(1, 300_000, 50, 30)),
+		wholePath(flowA, at(1, 400_000, 50, 30)), // 100 us are no more than 100 us
+		wholePath(flowA, at(1, 400_001, 56, 30)),
+		wholePath(flowA, at(1, 5_000_000, 56, 30)),
+		wholePath(flowA, at(1, 5_400_000, 56, 30)), // 400 us are no more than 10 %
+		wholePath(flowA, at(1, 5_500_001, 56, 34)),
 	),
 		"hop_latency 1 300000 +, queue_occupancy 1 50 +, link_utilization 1 30 +, flow_path [1] was [] +, flow_latency 300000 +",
 		"",
@@ -363,14 +365,14 @@ func TestCrossings(t *testing.T) {
 	}
 }
 
-// TestToldLongAgo: values have the time that reports tell, and grow old by when these came.
-func TestToldLongAgo(t *testing.T) {
+// TestSeenLongAgo: values have the time that is in reports, and grow old by when these came.
+func TestSeenLongAgo(t *testing.T) {
 	c := shares()
 	e := New(c)
 	now := int64(100 * c.Age)
 	last := at(2, 100, 50, 30)
 	last.Has |= HasLink
-	e.Add(&Report{At: now, Told: 7, HasFlow: true, Flow: flowA, Way: true, Hops: []Hop{at(1, 100, 50, 30), last}}, nil)
+	e.Add(&Report{At: now, SeenAt: 7, HasFlow: true, Flow: flowA, WholePath: true, Hops: []Hop{at(1, 100, 50, 30), last}}, nil)
 	before := len(e.Rows())
 	for _, r := range e.Rows() {
 		if r.At != 7 || r.ReportedAt != 7 {

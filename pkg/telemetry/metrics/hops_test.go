@@ -29,7 +29,7 @@ func TestHopsOfFlow(t *testing.T) {
 	if raised != 1 || f.at(0, 1) == nil || f.at(0, 1000+others-1) == nil || f.at(0, 1000) != nil {
 		t.Errorf("%d events of the node that is in every second report; %+v", raised, f.hops)
 	}
-	long := way(flowN(1))
+	long := wholePath(flowN(1))
 	for n := range uint32(100) {
 		long.Hops = append(long.Hops, at(n, 1, 1, 1))
 	}

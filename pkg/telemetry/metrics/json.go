@@ -60,8 +60,8 @@ type KeyJSON struct {
 	ToNodeID *uint32 `json:"to_node_id,omitempty"`
 }
 
-// EventJSON is an event in JSON, one object a line. Of a path, Value and Was are absent; of a new
-// key, what was.
+// EventJSON is an event in JSON, one object a line. A path has no Value and Was, a new key nothing
+// of what was.
 type EventJSON struct {
 	Time string `json:"time"` // RFC 3339, UTC, when the report came
 	TNs  int64  `json:"t_ns"` // the same as Unix ns

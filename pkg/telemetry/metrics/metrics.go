@@ -59,8 +59,8 @@ func Names() []string { return names[:] }
 // OfFlow reports whether the metric's key has a flow.
 func (m Metric) OfFlow() bool { return m <= HopLatency }
 
-// HasThreshold reports whether a change of the metric must exceed a threshold to be an event. Of the
-// others every change is one.
+// HasThreshold reports whether a change of the metric must exceed a threshold to be an event. Each
+// change of the others is one.
 func (m Metric) HasThreshold() bool { return m != FlowPath && m != QueueCongestion }
 
 // Nanoseconds reports whether values are ns.
@@ -87,7 +87,7 @@ type Key struct {
 	To     uint32 // node at the other end, of a link's latency
 }
 
-// Hop is what a report says of one node. Of what Has does not have, the value is 0.
+// Hop is what a report says of one node. Values that Has does not name are 0.
 type Hop struct {
 	Has             Has
 	Flag            bool // the report says that the packet was in a congested queue (Q)
@@ -121,13 +121,13 @@ const (
 // Report is one telemetry report.
 type Report struct {
 	At      int64 // when it came, Unix ns
-	Told    int64 // when its packet was at the node that reports, by the report; 0: At counts
+	SeenAt  int64 // when its packet was at the node that reports, by the report; 0: At counts
 	HasFlow bool  // it is about a packet
 	Flow    Flow
 	Hops    []Hop // oldest first
 	// Unordered: in which order the packet came to Hops is not known: there is no path, but a latency.
 	Unordered bool
-	Way       bool // Hops are the packet's whole way: no postcard, no drop report
+	WholePath bool // Hops are the packet's whole path: no postcard, no drop report
 
 	// ThroughNs is the time from the first node to the last, where one clock is behind both.
 	HasThrough bool
@@ -135,7 +135,7 @@ type Report struct {
 }
 
 // when is the time of the values.
-func (r *Report) when() int64 { return cmp.Or(r.Told, r.At) }
+func (r *Report) when() int64 { return cmp.Or(r.SeenAt, r.At) }
 
 // Threshold is how much a value must change to make an event: by more than Absolute, and by more than
 // that share of the last reported value.

@@ -20,14 +20,14 @@ func TestObserve(t *testing.T) {
 		return Flow{Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"), Proto: 17, HasPorts: true, SrcPort: port}
 	}
 	for _, r := range []Report{
-		{HasFlow: true, Flow: flow(1), Way: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 10}, {Has: latency, Node: 2, LatencyNs: 20}}},
-		{HasFlow: true, Flow: flow(1), Way: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 10}}},                      // unchanged
-		{HasFlow: true, Flow: flow(2), Way: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 11}}},                      // no room
-		{HasFlow: true, Flow: flow(1), Way: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 12}, {Has: HasNode}}},      // not whole
-		{HasFlow: true, Flow: flow(1), Way: true, Hops: []Hop{{Has: HasLatency, LatencyNs: 13}}},                            // no node
-		{Way: true, Hops: []Hop{{Has: latency, Node: 3, LatencyNs: 14}}},                                                    // no flow
-		{HasFlow: true, Flow: flow(1), Hops: []Hop{{Has: latency, Node: 3, LatencyNs: 15}}},                                 // a postcard
-		{HasFlow: true, Flow: flow(1), Way: true, Hops: []Hop{{Has: HasNode | HasQueue | HasOccupancy, Node: 4, Queue: 1}}}, // nothing
+		{HasFlow: true, Flow: flow(1), WholePath: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 10}, {Has: latency, Node: 2, LatencyNs: 20}}},
+		{HasFlow: true, Flow: flow(1), WholePath: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 10}}},                      // unchanged
+		{HasFlow: true, Flow: flow(2), WholePath: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 11}}},                      // no room
+		{HasFlow: true, Flow: flow(1), WholePath: true, Hops: []Hop{{Has: latency, Node: 1, LatencyNs: 12}, {Has: HasNode}}},      // not whole
+		{HasFlow: true, Flow: flow(1), WholePath: true, Hops: []Hop{{Has: HasLatency, LatencyNs: 13}}},                            // no node
+		{WholePath: true, Hops: []Hop{{Has: latency, Node: 3, LatencyNs: 14}}},                                                    // no flow
+		{HasFlow: true, Flow: flow(1), Hops: []Hop{{Has: latency, Node: 3, LatencyNs: 15}}},                                       // a postcard
+		{HasFlow: true, Flow: flow(1), WholePath: true, Hops: []Hop{{Has: HasNode | HasQueue | HasOccupancy, Node: 4, Queue: 1}}}, // nothing
 	} {
 		e.Add(&r, nil)
 	}

@@ -26,7 +26,7 @@ func (t Threshold) band(reported uint64) Band {
 	return b
 }
 
-// Shared names a value that flows have in common. Its band moves: Engine.Moved tells.
+// Shared names a value that flows have in common. Engine.Moved is called when its band moves.
 type Shared struct {
 	Has   bool
 	Index uint32 // below MaxShared
@@ -64,7 +64,7 @@ func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
 		}
 		q.Flow = Shared{true, f.index, f.band()}
 	}
-	whole, path := r.Way && f != nil && len(r.Hops) > 0, 0
+	whole, path := r.WholePath && f != nil && len(r.Hops) > 0, 0
 	if r.HasThrough {
 		return false // a band of the difference of two fields is none of these
 	}
@@ -75,7 +75,7 @@ func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
 		if h.Has&HasNode == 0 || h.Has&HasLink != 0 {
 			return false // each is counted; nor has the difference of two fields a band
 		}
-		if r.Way && f != nil && (path >= len(f.path) || f.path[path] != h.Node) {
+		if r.WholePath && f != nil && (path >= len(f.path) || f.path[path] != h.Node) {
 			return false
 		}
 		path++
@@ -91,7 +91,7 @@ func (e *Engine) Quiet(r *Report, q *Quiet) (ok bool) {
 		}
 		q.Hops = append(q.Hops, hop)
 	}
-	if r.Way && f != nil && path != len(f.path) {
+	if r.WholePath && f != nil && path != len(f.path) {
 		return false
 	}
 	if whole {
@@ -213,7 +213,7 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 	if f != nil {
 		f.seen = max(f.seen, r.At)
 	}
-	sum, whole := uint64(0), r.Way && f != nil && len(r.Hops) > 0
+	sum, whole := uint64(0), r.WholePath && f != nil && len(r.Hops) > 0
 	for i := range r.Hops {
 		h := &r.Hops[i]
 		whole = whole && h.Has&HasLatency != 0
@@ -232,7 +232,7 @@ func (e *Engine) Same(r *Report, n uint64) (known bool) {
 		}
 		known = f.latency.same(r.when(), sum, n) && known
 	}
-	if r.Way && f != nil && f.path != nil {
+	if r.WholePath && f != nil && f.path != nil {
 		f.paths += n
 		f.pathAt = max(f.pathAt, r.when())
 	}

@@ -108,7 +108,7 @@ func TestQuiet(t *testing.T) {
 
 func randomReport(rng *rand.Rand) Report {
 	near := func(n int) uint64 { return uint64(n + rng.IntN(1+n/6)) }
-	r := Report{HasFlow: rng.IntN(10) > 0, Flow: flowN(rng.IntN(6)), Way: rng.IntN(8) > 0}
+	r := Report{HasFlow: rng.IntN(10) > 0, Flow: flowN(rng.IntN(6)), WholePath: rng.IntN(8) > 0}
 	first := uint32(rng.IntN(2))
 	if rng.IntN(10) == 0 {
 		first = uint32(rng.IntN(4))

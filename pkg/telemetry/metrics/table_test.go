@@ -11,7 +11,7 @@ import (
 func BenchmarkAppendRows(b *testing.B) {
 	e := New(DefaultConfig())
 	for i := range e.Config.Flows {
-		r := Report{At: 1, HasFlow: true, Way: true, Flow: Flow{
+		r := Report{At: 1, HasFlow: true, WholePath: true, Flow: Flow{
 			Src: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), Dst: netip.AddrFrom4([4]byte{10, 1, 0, 1}), Proto: 6, HasPorts: true, DstPort: 80,
 		}}
 		for node := range uint32(4) {
