@@ -69,7 +69,7 @@ func (s *Source) Add(r *metrics.Report, raised func(*metrics.Event)) {
 	s.Engine.Add(r, raised)
 }
 
-// Feed adds n reports of several flows by one way of three nodes; every value differs much from
+// Feed adds n reports of several flows by one path of three nodes; every value differs much from
 // the one before, so that each is an event. It returns how many events they raised.
 func (s *Source) Feed(n int) int {
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func (s *Source) Feed(n int) int {
 	before := len(s.Events)
 	for range n {
 		k := uint64(s.Engine.Counts.Reports)
-		r := metrics.Report{At: s.base + int64(k)*1000, HasFlow: true, Way: true, Flow: metrics.Flow{
+		r := metrics.Report{At: s.base + int64(k)*1000, HasFlow: true, WholePath: true, Flow: metrics.Flow{
 			Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("2001:db8::2"), Proto: 6, HasPorts: k%7 > 0,
 			SrcPort: uint16(1000 + k%7), DstPort: 80,
 		}}
