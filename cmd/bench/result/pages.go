@@ -18,10 +18,14 @@ import (
 )
 
 // Where the figures of a release are, and the pages that are made of them, in the tree's root. Sections of pages that are
-// named as a benchmark have what it found, and those that are named as a template of summary.tmpl a text with figures.
-const recordedFile = "docs/results/performance.json"
+// named as a benchmark have what it found, and those that are named as a template of summary.tmpl a text with figures. Other
+// sections of README.md are not ours.
+const (
+	recordedFile = "docs/results/performance.json"
+	readme       = "README.md"
+)
 
-var recordedPages = []string{"docs/performance.md", "docs/results/performance.md", "README.md"}
+var recordedPages = []string{"docs/performance.md", "docs/results/performance.md", readme}
 
 //go:embed summary.tmpl
 var summaryText string
@@ -73,7 +77,7 @@ func Sections(root string) (names []string, err error) {
 			return nil, err
 		}
 		for _, marks := range section.FindAllSubmatch(text, -1) {
-			if name := string(marks[1]); name != targetsName && texts.Lookup(name) == nil {
+			if name := string(marks[1]); page != readme && name != targetsName && texts.Lookup(name) == nil {
 				names = append(names, name)
 			}
 		}
@@ -107,15 +111,18 @@ func madePages(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	pages := make(map[string][]byte)
-	for _, name := range recordedPages {
-		page, err := os.ReadFile(filepath.Join(root, name))
+	for _, page := range recordedPages {
+		text, err := os.ReadFile(filepath.Join(root, page))
 		if err != nil {
 			return nil, err
 		}
 		var errs []error
-		pages[name] = section.ReplaceAllFunc(page, func(old []byte) []byte {
+		pages[page] = section.ReplaceAllFunc(text, func(old []byte) []byte {
 			marks := section.FindSubmatch(old)
 			name, end := string(marks[1]), string(marks[2])
+			if page == readme && texts.Lookup(name) == nil {
+				return old
+			}
 			text, err := r.section(texts, name)
 			if name != end {
 				err = fmt.Errorf("section %s ends as %s", name, end)
@@ -126,7 +133,7 @@ func madePages(root string) (map[string][]byte, error) {
 			return fmt.Appendf(nil, "<!-- %s -->\n\n%s\n\n<!-- /%s -->", name, text, name)
 		})
 		if err := errors.Join(errs...); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", page, err)
 		}
 	}
 	return pages, nil
