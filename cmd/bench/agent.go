@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
+	"github.com/vnetradar/radar/cmd/bench/usage"
 )
 
 // agents measures the share of a CPU that the agent takes: of a domain that rests, and at 100,000 packets a
@@ -27,13 +25,13 @@ func agents(ctx context.Context, o *options) ([]result.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	mix, err := newMix(c)
 	if err != nil {
 		return nil, err
 	}
 	defer mix.close()
-	u := &lineup{network: c.network}
+	u := &lineup{Network: c.Network}
 	defer u.close()
 	builds, err := u.radars(ctx, o)
 	if err != nil {
@@ -44,7 +42,7 @@ func agents(ctx context.Context, o *options) ([]result.Table, error) {
 	for round := range rounds {
 		o.progress("  round %d of %d", round+1, rounds)
 		for b, build := range builds {
-			err := build.while(ctx, c.network, func(agent int) error {
+			err := build.while(ctx, c.Network, func(agent int) error {
 				sleep(ctx, time.Second) // it has started
 				share, _, err := shareOf(agent, func() (int, error) { sleep(ctx, long); return 0, ctx.Err() })
 				if err != nil {
@@ -77,7 +75,7 @@ func agents(ctx context.Context, o *options) ([]result.Table, error) {
 }
 
 // while runs f while a network has radar on it, with the number of the agent's process.
-func (r *radar) while(ctx context.Context, n *network, f func(agent int) error) error {
+func (r *radar) while(ctx context.Context, n *network.Network, f func(agent int) error) error {
 	if err := r.attach(ctx, n); err != nil {
 		return err
 	}
@@ -90,7 +88,7 @@ func (r *radar) while(ctx context.Context, n *network, f func(agent int) error) 
 
 // shareOf is what a process takes of a CPU while f runs, in percent, and how many a second f did of what it counts.
 func shareOf(pid int, f func() (int, error)) (share, rate float64, err error) {
-	before, err := runTime(pid)
+	before, err := usage.RunTime(pid)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -100,28 +98,6 @@ func shareOf(pid int, f func() (int, error)) (share, rate float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	after, err := runTime(pid)
+	after, err := usage.RunTime(pid)
 	return 100 * float64(after-before) / float64(took), float64(n) / took.Seconds(), err
-}
-
-// runTime is what the threads of a process ran so far, to the ns: what rests takes less than the ticks of
-// /proc/PID/stat show.
-func runTime(pid int) (sum time.Duration, err error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(threads) == 0 {
-		return 0, fmt.Errorf("process %d has no threads: %w", pid, err)
-	}
-	for _, file := range threads {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		ran, _, _ := strings.Cut(string(text), " ")
-		ns, err := strconv.ParseInt(ran, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read %s: %w", file, err)
-		}
-		sum += time.Duration(ns)
-	}
-	return sum, nil
 }

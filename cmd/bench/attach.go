@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
@@ -19,7 +20,7 @@ func attachMany(ctx context.Context, o *options) ([]result.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer n.close()
+	defer n.Close()
 	r, err := newRadarCommand(ctx, o)
 	if err != nil {
 		return nil, err
@@ -49,20 +50,20 @@ func attachMany(ctx context.Context, o *options) ([]result.Table, error) {
 	for i, hook := range hooks {
 		t.Add(hook, result.Of(result.Seconds, on[i]), result.Of(result.Seconds, off[i]))
 	}
-	t.Note("%d ports in %d nodes, %d rounds", len(n.ports), nodes, rounds)
+	t.Note("%d ports in %d nodes, %d rounds", len(n.Ports), nodes, rounds)
 	return []result.Table{t}, nil
 }
 
 // newMesh links each node with the next, with one some way on, and every other node with
 // a third: five ports to a node.
-func newMesh(ctx context.Context, nodes int) (_ *network, err error) {
-	n, err := newNetwork(nodes, false)
+func newMesh(ctx context.Context, nodes int) (_ *network.Network, err error) {
+	n, err := network.New(nodes, false)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			n.close()
+			n.Close()
 		}
 	}()
 	links := 0
@@ -74,12 +75,12 @@ func newMesh(ctx context.Context, nodes int) (_ *network, err error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			var ends [2]end
+			var ends [2]network.End
 			for e, node := range []int{i, (i + far) % nodes} {
 				addr := netip.AddrFrom4([4]byte{10, byte(links / 256), byte(links), byte(1 + e)})
-				ends[e] = end{node: node, name: fmt.Sprintf("%s%d", [2]string{"to", "from"}[e], far), addr: []netip.Prefix{netip.PrefixFrom(addr, 24)}}
+				ends[e] = network.End{Node: node, Name: fmt.Sprintf("%s%d", [2]string{"to", "from"}[e], far), Addr: []netip.Prefix{netip.PrefixFrom(addr, 24)}}
 			}
-			if _, err := n.connect(ends[0], ends[1]); err != nil {
+			if _, err := n.Connect(ends[0], ends[1]); err != nil {
 				return nil, err
 			}
 			links++

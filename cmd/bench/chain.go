@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 // Nodes of a chain.
@@ -37,7 +39,7 @@ const lanesPerChain = 6
 
 // chain is h1 - r1 - h2, with several lanes side by side, or several such groups of nodes.
 type chain struct {
-	*network
+	*network.Network
 	lanes []lane
 }
 
@@ -48,40 +50,40 @@ type lane struct {
 }
 
 func newChain(lanes int, ipv6 bool) (_ *chain, err error) {
-	if lanes > maxLanes {
-		return nil, fmt.Errorf("there are addresses for %d lanes, not for %d", maxLanes, lanes)
+	if lanes > network.MaxLanes {
+		return nil, fmt.Errorf("there are addresses for %d lanes, not for %d", network.MaxLanes, lanes)
 	}
 	groups := (lanes + lanesPerChain - 1) / lanesPerChain
-	n, err := newNetwork(groups*nNodes, ipv6)
+	n, err := network.New(groups*nNodes, ipv6)
 	if err != nil {
 		return nil, err
 	}
-	c := &chain{network: n}
+	c := &chain{Network: n}
 	for l := range lanes {
 		first := l / lanesPerChain * nNodes
-		ports, err := n.line(l, []int{first + h1, first + r1, first + h2})
+		ports, err := n.Line(l, []int{first + h1, first + r1, first + h2})
 		if err != nil {
-			n.close()
+			n.Close()
 			return nil, err
 		}
 		c.lanes = append(c.lanes, lane{first: first, ports: [4]int(ports)})
 	}
-	// Where packets leave the chain for nowhere.
-	if err := n.route(h1, nowhere, addr4(0, 0, 2)); err != nil {
-		n.close()
+	// Where packets leave the chain for network.Nowhere.
+	if err := n.Route(h1, network.Nowhere, network.Addr4(0, 0, 2)); err != nil {
+		n.Close()
 		return nil, err
 	}
-	if err := n.blackhole(r1, nowhere); err != nil {
-		n.close()
+	if err := n.Blackhole(r1, network.Nowhere); err != nil {
+		n.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
 // device is the interface of a hook.
-func (c *chain) device(lane, hook int) int { return c.ports[c.lanes[lane].ports[hook]].device }
+func (c *chain) device(lane, hook int) int { return c.Ports[c.lanes[lane].ports[hook]].Device }
 
 // sink is the address of a lane's end.
-func sink(lane int) netip.Addr { return addr4(lane, 1, 2) }
+func sink(lane int) netip.Addr { return network.Addr4(lane, 1, 2) }
 
-func sink6(lane int) netip.Addr { return addr6(lane, 1, 2) }
+func sink6(lane int) netip.Addr { return network.Addr6(lane, 1, 2) }

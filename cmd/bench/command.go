@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 // radar is the command, with a domain and a state directory of its own.
@@ -130,10 +132,10 @@ func (r *radar) run(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // attach attaches the nodes of a network with everything that is on by default.
-func (r *radar) attach(ctx context.Context, n *network, flags ...string) error {
+func (r *radar) attach(ctx context.Context, n *network.Network, flags ...string) error {
 	args := append([]string{"attach", "-d"}, flags...)
-	for i := range n.nodes {
-		args = append(args, fmt.Sprintf("n%d=netns:%s", i, n.path(i)))
+	for i := range n.Nodes {
+		args = append(args, fmt.Sprintf("n%d=netns:%s", i, n.Path(i)))
 	}
 	_, err := r.run(ctx, args...)
 	return err
@@ -175,11 +177,6 @@ func (r *radar) settle(ctx context.Context) (s radarStatus, err error) {
 		}
 	}
 	return s, fmt.Errorf("%d packets are in flight %v after the last one was sent", s.Totals.InFlight, most)
-}
-
-// start starts a command in a node. It ends when ctx does.
-func (n *network) start(node int, cmd *exec.Cmd) error {
-	return n.in(node, cmd.Start)
 }
 
 // stop ends a command by a signal; that it was what ended it is no error.

@@ -4,17 +4,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
+	"github.com/vnetradar/radar/cmd/bench/usage"
 )
 
 // cpuRates are what TCP sends, Mbit/s; 0 is what it can.
@@ -29,7 +27,7 @@ func machineCPU(ctx context.Context, o *options) ([]result.Table, error) {
 	if o.short {
 		long = 200 * time.Millisecond
 	}
-	others, err := programTimes()
+	others, err := usage.Programs()
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +36,7 @@ func machineCPU(ctx context.Context, o *options) ([]result.Table, error) {
 		return nil, err
 	}
 	defer u.close()
-	kinds := make([][][][]float64, 3) // busy, in softirqs, Mbit/s: by rate, neighbour, round
+	var kinds [len(cpuKinds)][][][]float64 // by rate, neighbour, round
 	for kind := range kinds {
 		kinds[kind] = make([][][]float64, len(cpuRates))
 		for r := range cpuRates {
@@ -47,19 +45,11 @@ func machineCPU(ctx context.Context, o *options) ([]result.Table, error) {
 	}
 	err = u.inTurn(ctx, o, rounds, []int{2}, func(k, _ int) error {
 		for r, mbit := range cpuRates {
-			before, err := readCPU()
+			figures, err := cpuOf(ctx, u.Network, mbit, long)
 			if err != nil {
 				return err
 			}
-			bits, _, err := sendTCP(ctx, u.network, float64(mbit)*1e6, long)
-			if err != nil {
-				return err
-			}
-			after, err := readCPU()
-			if err != nil {
-				return err
-			}
-			for kind, x := range []float64{after.share(before, after.busy-before.busy), after.share(before, after.softirq-before.softirq), bits / 1e6} {
+			for kind, x := range figures {
 				kinds[kind][r][k] = append(kinds[kind][r][k], x)
 			}
 		}
@@ -69,31 +59,51 @@ func machineCPU(ctx context.Context, o *options) ([]result.Table, error) {
 		return nil, err
 	}
 	var tables []result.Table
-	for kind, title := range []string{"the whole machine, % of one core", "of that in softirqs", "TCP, Mbit/s"} {
-		t := result.Table{Title: title, Columns: []string{"TCP at"}}
-		for _, nb := range u.list {
-			t.Columns = append(t.Columns, nb.name)
-		}
-		unit := result.Percent
-		if kind == 2 {
-			unit = result.Mbits
-		}
-		for r, mbit := range cpuRates {
-			name := fmt.Sprintf("%d Mbit/s", mbit)
-			if mbit == 0 {
-				name = "what it can"
-			}
-			var figures []*result.Figure
-			for k := range u.list {
-				figures = append(figures, result.Of(unit, kinds[kind][r][k]))
-			}
-			t.Add(name, figures...)
-		}
-		tables = append(tables, t)
+	for kind := range kinds {
+		tables = append(tables, cpuTable(u, kind, kinds[kind]))
 	}
 	costs, err := programCosts(ctx, o, u, others)
 	costs.Note("%d rounds of %v; all cores summed", rounds, long)
 	return append(tables, costs), err
+}
+
+// cpuKinds are what is measured at each rate.
+var cpuKinds = [...]struct{ title, unit string }{
+	{"the whole machine, % of one core", result.Percent}, {"of that in softirqs", result.Percent}, {"TCP, Mbit/s", result.Mbits},
+}
+
+// cpuOf sends TCP at a rate and returns a figure of each kind.
+func cpuOf(ctx context.Context, n *network.Network, mbit int, long time.Duration) (figures [len(cpuKinds)]float64, err error) {
+	before, err := usage.ReadCPU()
+	if err != nil {
+		return figures, err
+	}
+	bits, _, err := sendTCP(ctx, n, float64(mbit)*1e6, long)
+	if err != nil {
+		return figures, err
+	}
+	after, err := usage.ReadCPU()
+	return [...]float64{after.Busy(before), after.Softirq(before), bits / 1e6}, err
+}
+
+// cpuTable has the figures of one kind, by rate, neighbour and round.
+func cpuTable(u *lineup, kind int, figures [][][]float64) result.Table {
+	t := result.Table{Title: cpuKinds[kind].title, Columns: []string{"TCP at"}}
+	for _, nb := range u.list {
+		t.Columns = append(t.Columns, nb.name)
+	}
+	for r, mbit := range cpuRates {
+		name := fmt.Sprintf("%d Mbit/s", mbit)
+		if mbit == 0 {
+			name = "what it can"
+		}
+		var row []*result.Figure
+		for k := range u.list {
+			row = append(row, result.Of(cpuKinds[kind].unit, figures[r][k]))
+		}
+		t.Add(name, row...)
+	}
+	return t
 }
 
 // programCosts are the ns that programs take of TCP at 1 Gbit/s, by the kernel's statistics. Others are programs that
@@ -105,21 +115,21 @@ func programCosts(ctx context.Context, o *options, u *lineup, others map[ebpf.Pr
 		long = 200 * time.Millisecond
 	}
 	for _, nb := range u.list[1:3] { // nop, radar
-		err := with(ctx, nb, u.network, 2, func() error {
+		err := with(ctx, nb, u.Network, 2, func() error {
 			statistics, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 			if err != nil {
 				return fmt.Errorf("enable statistics of programs: %w", err)
 			}
 			defer statistics.Close()
-			before, err := programTimes()
+			before, err := usage.Programs()
 			if err != nil {
 				return err
 			}
-			_, segments, err := sendTCP(ctx, u.network, 1e9, long)
+			_, segments, err := sendTCP(ctx, u.Network, 1e9, long)
 			if err != nil {
 				return err
 			}
-			after, err := programTimes()
+			after, err := usage.Programs()
 			var runs, took float64
 			for id, p := range after {
 				if was := before[id]; was != nil && others[id] == nil {
@@ -135,69 +145,4 @@ func programCosts(ctx context.Context, o *options, u *lineup, others map[ebpf.Pr
 	}
 	t.Note("Statistics themselves cost some 45 ns a run; a run handles a train of up to 45 segments.")
 	return t, nil
-}
-
-// programTimes are the statistics of all programs that are loaded.
-func programTimes() (map[ebpf.ProgramID]*ebpf.ProgramStats, error) {
-	all := make(map[ebpf.ProgramID]*ebpf.ProgramStats)
-	for id := ebpf.ProgramID(0); ; {
-		next, err := ebpf.ProgramGetNextID(id)
-		if errors.Is(err, os.ErrNotExist) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list programs: %w", err)
-		}
-		id = next
-		p, err := ebpf.NewProgramFromID(id)
-		if err != nil {
-			continue // it has gone
-		}
-		s, err := p.Stats()
-		p.Close()
-		if err != nil {
-			return nil, fmt.Errorf("statistics of a program: %w", err)
-		}
-		all[id] = s
-	}
-}
-
-// cpuTimes are those of all cores since the machine started, s.
-type cpuTimes struct {
-	at            time.Time
-	busy, softirq float64
-}
-
-// share is seconds since before, in percent of one core.
-func (c cpuTimes) share(before cpuTimes, seconds float64) float64 {
-	return 100 * seconds / c.at.Sub(before.at).Seconds()
-}
-
-func readCPU() (cpuTimes, error) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return cpuTimes{}, err
-	}
-	return parseCPU(string(text))
-}
-
-// parseCPU reads the line of all cores in /proc/stat.
-func parseCPU(text string) (c cpuTimes, err error) {
-	const user, nice, system, irq, softirq, steal = 1, 2, 3, 6, 7, 8
-	fields := strings.Fields(text)
-	if len(fields) <= steal || fields[0] != "cpu" {
-		return c, fmt.Errorf("no times of all cores in %.40q", text)
-	}
-	c.at = time.Now()
-	for _, i := range []int{user, nice, system, irq, softirq, steal} {
-		n, err := strconv.ParseFloat(fields[i], 64)
-		if err != nil {
-			return c, fmt.Errorf("read CPU times: %w", err)
-		}
-		c.busy += n / userHz
-		if i == softirq {
-			c.softirq = n / userHz
-		}
-	}
-	return c, nil
 }

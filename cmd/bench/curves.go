@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
@@ -75,13 +76,13 @@ func curveSlots(ctx context.Context, o *options) ([]result.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	arrives, err := newDatagrams(c, sink(0), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer arrives.close()
-	stays, err := newDatagrams(c, nowhere.Addr().Next(), nil)
+	stays, err := newDatagrams(c, network.Nowhere.Addr().Next(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func curveFlows(ctx context.Context, o *options) ([]result.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	s, err := newStand(c, o.slots, []maker{nopDesign, radarDesign(builtIn())})
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func curvePorts(ctx context.Context, o *options) ([]result.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	makers := []maker{}
 	for _, n := range lanes {
 		makers = append(makers, nopOn(n), radarDesign(namedObject{name: fmt.Sprintf("radar, %d lanes", n), load: builtIn().load, lanes: n}))
@@ -208,7 +209,7 @@ func curvePorts(ctx context.Context, o *options) ([]result.Table, error) {
 		points = append(points, point{fmt.Sprint(n * len(hooks)), 2 * i, 2*i + 1, flow, curvePackets(o)})
 	}
 	t, err := measureCurve(ctx, o, s, "ports", points)
-	t.Note("%d packets a round, each through four other ports than the one before; %d nodes at most", curvePackets(o), len(c.nodes))
+	t.Note("%d packets a round, each through four other ports than the one before; %d nodes at most", curvePackets(o), len(c.Nodes))
 	return []result.Table{t}, err
 }
 

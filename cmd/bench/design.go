@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/pkg/bpfobj"
 	"github.com/vnetradar/radar/pkg/filter"
 	"github.com/vnetradar/radar/pkg/loader"
@@ -44,8 +45,8 @@ func (d *design) attach(c *chain) (detach func(), err error) {
 	if lanes == 0 {
 		lanes = len(c.lanes)
 	}
-	for node := range c.nodes {
-		err := c.in(node, func() error {
+	for node := range c.Nodes {
+		err := c.In(node, func() error {
 			for l := range lanes {
 				for i, h := range hooks {
 					if c.lanes[l].first+h.node != node {
@@ -368,11 +369,11 @@ func fill(coll *ebpf.Collection, c *chain, lanes []lane, slots uint32) error {
 	for l, lane := range lanes {
 		for i, h := range hooks {
 			node := lane.first + h.node
-			entry := bpfobj.TcRdrPort{Node: uint16(node), Flags: uint16(flags), Ifindex: uint32(c.device(l, i)), NetnsInum: c.inum(node)}
+			entry := bpfobj.TcRdrPort{Node: uint16(node), Flags: uint16(flags), Ifindex: uint32(c.device(l, i)), NetnsInum: c.Inum(node)}
 			put(bpfobj.TcMapPorts, uint32(portNumber(l, i)), entry)
 			put(bpfobj.TcMapDevs, bpfobj.TcRdrDev{NetnsInum: entry.NetnsInum, Ifindex: entry.Ifindex}, uint32(portNumber(l, i)))
-			addrs[node] = append(addrs[node], addr4(l, i/2, 1+i%2), addr6(l, i/2, 1+i%2))
-			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: addr6(l, i/2, 1+i%2).As16()}, uint8(1))
+			addrs[node] = append(addrs[node], network.Addr4(l, i/2, 1+i%2), network.Addr6(l, i/2, 1+i%2))
+			put(bpfobj.TcMapLocals6, bpfobj.TcRdrLocal6{Node: uint32(node), Addr: network.Addr6(l, i/2, 1+i%2).As16()}, uint8(1))
 		}
 	}
 	var keys program.HashKeys

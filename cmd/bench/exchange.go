@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
@@ -43,7 +44,7 @@ func exchange(ctx context.Context, o *options) ([]result.Table, error) {
 		medians[i] = make([][]float64, len(u.list))
 	}
 	err = u.inTurn(ctx, o, rounds, ends, func(k, i int) error {
-		m, err := echo(ctx, u.network, addr4(0, distances[i], 2), echoes)
+		m, err := echo(ctx, u.Network, network.Addr4(0, distances[i], 2), echoes)
 		if err != nil {
 			return fmt.Errorf("%d routers: %w", distances[i], err)
 		}
@@ -96,13 +97,13 @@ const echoMost = 10 * time.Second
 const echoPayload = 56
 
 // echo exchanges n echoes and returns the median time in us.
-func echo(ctx context.Context, n *network, to netip.Addr, count int) (float64, error) {
+func echo(ctx context.Context, n *network.Network, to netip.Addr, count int) (float64, error) {
 	cpu, err := firstCPU()
 	if err != nil {
 		return 0, err
 	}
 	taken := make([]float64, 0, count)
-	err = n.in(0, func() error {
+	err = n.In(0, func() error {
 		if err := unix.SchedSetaffinity(0, &cpu); err != nil {
 			return fmt.Errorf("stay on one CPU: %w", err)
 		}

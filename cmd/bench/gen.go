@@ -2,9 +2,9 @@
 
 // Command bench measures what radar costs: ns per packet and hook of the TC programs beside
 // a do-nothing program, beside the floor (reading the packet and the clock) and beside the
-// hash-map design of the vNetRadar paper; and what people notice, as echoes, throughput and
-// the time that commands take. The experiments take the paper's figures 7 to 9 from it (experiments/). All of it in network namespaces with real traffic. It needs
-// root.
+// hash-map design of the vNetRadar paper; and what people notice, as echoes, throughput, the
+// time that commands take, and the paper's figures 7 to 9 (experiments/). All of it in network
+// namespaces with real traffic. It needs root.
 //
 //	go run ./cmd/bench [-list] [-run REGEXP] [-short] [-json FILE]
 //		[-object NAME=FILE.o]... [-watch NAME=EXPRESSION]... [-beside NAME=FILE]...

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
@@ -60,12 +61,12 @@ func goodput(ctx context.Context, o *options) ([]result.Table, error) {
 	}
 	err = u.inTurn(ctx, o, rounds, ends, func(k, i int) error {
 		for f, frame := range frames {
-			if err := limitLinks(ctx, u.network, frame.linkMbit); err != nil {
+			if err := limitLinks(ctx, u.Network, frame.linkMbit); err != nil {
 				return err
 			}
 			payload := frame.bytes - ethernetIPv4UDP
 			perSecond := above * float64(frame.linkMbit) * 1e6 / 8 / float64(frame.bytes)
-			got, err := sendUDP(ctx, u.network, ends[i], payload, perSecond, long)
+			got, err := sendUDP(ctx, u.Network, ends[i], payload, perSecond, long)
 			if err != nil {
 				return fmt.Errorf("%d routers: %w", distances[i], err)
 			}
@@ -103,17 +104,17 @@ func goodputTable(u *lineup, distances []int, rates [][][][]float64, rounds int,
 }
 
 // limitLinks makes each link towards the line's end one of so many Mbit/s.
-func limitLinks(ctx context.Context, n *network, mbit int) error {
-	for i := 0; i < len(n.ports); i += 2 { // the other ones are the links' far ends
-		p := n.ports[i]
-		tc := exec.CommandContext(ctx, "tc", "qdisc", "replace", "dev", p.name, "root", "tbf", "rate", fmt.Sprintf("%dmbit", mbit), "burst", "4kb", "latency", "20ms")
+func limitLinks(ctx context.Context, n *network.Network, mbit int) error {
+	for i := 0; i < len(n.Ports); i += 2 { // the other ones are the links' far ends
+		p := n.Ports[i]
+		tc := exec.CommandContext(ctx, "tc", "qdisc", "replace", "dev", p.Name, "root", "tbf", "rate", fmt.Sprintf("%dmbit", mbit), "burst", "4kb", "latency", "20ms")
 		var said []byte
-		err := n.in(p.node, func() (err error) {
+		err := n.In(p.Node, func() (err error) {
 			said, err = tc.CombinedOutput()
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("limit %s: %w: %s", p.name, err, said)
+			return fmt.Errorf("limit %s: %w: %s", p.Name, err, said)
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func tapped(open openTraffic) openTraffic {
 			return nil, err
 		}
 		t := &tap{flow, -1}
-		err = c.in(h1, func() (err error) {
+		err = c.In(h1, func() (err error) {
 			// Without a protocol it gets nothing until it is bound.
 			if t.socket, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
@@ -107,7 +108,7 @@ func (t *hookTest) measure(ctx context.Context, o *options) ([]*design, [][]samp
 	if err != nil {
 		return nil, nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	flow, err := t.open(c)
 	if err != nil {
 		return nil, nil, err
@@ -205,7 +206,7 @@ func (m *meter) round(d *design, flow traffic, packets int) (s sample, err error
 
 // pinned runs f where all designs run: what they share, as caches, is the same then.
 func (m *meter) pinned(f func() error) error {
-	return onThread(func() error {
+	return network.OnThread(func() error {
 		if err := unix.SchedSetaffinity(0, &m.cpu); err != nil {
 			return fmt.Errorf("stay on one CPU: %w", err)
 		}

@@ -51,8 +51,8 @@ func intNodes(ctx context.Context, o *options) ([]result.Table, error) {
 
 // checksummed are datagrams whose checksum the sender's interface computes.
 func checksummed(c *chain) (traffic, error) {
-	err := c.in(h1, func() error {
-		out, err := exec.Command("ethtool", "-K", c.ports[c.lanes[0].ports[0]].name, "tx", "off").CombinedOutput()
+	err := c.In(h1, func() error {
+		out, err := exec.Command("ethtool", "-K", c.Ports[c.lanes[0].ports[0]].Name, "tx", "off").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("switch checksum offload off: %w: %s", err, out)
 		}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 // lineup is a line of nodes, and the neighbours that are measured on it in turn.
 type lineup struct {
-	*network
+	*network.Network
 	radar *radar // as it is
 	list  []neighbour
 	notes []string // what is missing
@@ -25,10 +27,10 @@ func newLineup(ctx context.Context, o *options, routers int, attachFlags ...stri
 			u.close()
 		}
 	}()
-	if u.network, err = newLine(routers); err != nil {
+	if u.Network, err = network.NewLine(routers); err != nil {
 		return nil, err
 	}
-	u.undo = append(u.undo, u.network.close)
+	u.undo = append(u.undo, u.Network.Close)
 	builds, err := u.radars(ctx, o)
 	if err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func (u *lineup) inTurn(ctx context.Context, o *options, rounds int, ends []int,
 // toEach runs f for packets to each of the nodes while the line has a neighbour on it.
 func (u *lineup) toEach(ctx context.Context, nb neighbour, ends []int, f func(i int) error) error {
 	if !nb.perPath {
-		return with(ctx, nb, u.network, ends[len(ends)-1], func() error {
+		return with(ctx, nb, u.Network, ends[len(ends)-1], func() error {
 			for i := range ends {
 				if err := f(i); err != nil {
 					return err
@@ -106,7 +108,7 @@ func (u *lineup) toEach(ctx context.Context, nb neighbour, ends []int, f func(i 
 		})
 	}
 	for i, end := range ends {
-		if err := with(ctx, nb, u.network, end, func() error { return f(i) }); err != nil {
+		if err := with(ctx, nb, u.Network, end, func() error { return f(i) }); err != nil {
 			return err
 		}
 	}
@@ -114,7 +116,7 @@ func (u *lineup) toEach(ctx context.Context, nb neighbour, ends []int, f func(i 
 }
 
 // with runs f while a network has a neighbour on it.
-func with(ctx context.Context, nb neighbour, n *network, last int, f func() error) error {
+func with(ctx context.Context, nb neighbour, n *network.Network, last int, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

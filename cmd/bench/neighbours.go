@@ -14,16 +14,16 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
 
 	"github.com/vnetradar/radar/cmd/bench/inband"
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 // neighbour is something that a whole network can have on it: radar, and what it is
 // compared with. on puts it on and returns what takes it off; packets go from the first node to node last.
 type neighbour struct {
 	name    string
-	on      func(ctx context.Context, n *network, last int) (off func() error, err error)
+	on      func(ctx context.Context, n *network.Network, last int) (off func() error, err error)
 	perPath bool // it measures packets to one node only
 }
 
@@ -36,16 +36,18 @@ func newNeighbours(builds []namedRadar, attachFlags ...string) (list []neighbour
 		return nil, nil, nil, err
 	}
 	list = []neighbour{
-		{name: "none", on: func(context.Context, *network, int) (func() error, error) { return func() error { return nil }, nil }},
-		{name: "nop", on: func(_ context.Context, n *network, _ int) (func() error, error) { return nopEverywhere(n, nop) }},
+		{name: "none", on: func(context.Context, *network.Network, int) (func() error, error) {
+			return func() error { return nil }, nil
+		}},
+		{name: "nop", on: func(_ context.Context, n *network.Network, _ int) (func() error, error) { return nopEverywhere(n, nop) }},
 	}
 	for _, r := range builds {
-		list = append(list, neighbour{name: r.name, on: func(ctx context.Context, n *network, _ int) (func() error, error) {
+		list = append(list, neighbour{name: r.name, on: func(ctx context.Context, n *network.Network, _ int) (func() error, error) {
 			return r.detach, r.attach(ctx, n, attachFlags...)
 		}})
 	}
 	if path, err := exec.LookPath("tcpdump"); err == nil {
-		list = append(list, neighbour{name: "tcpdump", on: func(ctx context.Context, n *network, _ int) (func() error, error) {
+		list = append(list, neighbour{name: "tcpdump", on: func(ctx context.Context, n *network.Network, _ int) (func() error, error) {
 			return tcpdumpEverywhere(ctx, n, path)
 		}})
 	} else {
@@ -55,12 +57,12 @@ func newNeighbours(builds []namedRadar, attachFlags ...string) (list []neighbour
 }
 
 // nopEverywhere attaches to both directions of every port, as radar does.
-func nopEverywhere(n *network, nop *design) (func() error, error) {
+func nopEverywhere(n *network.Network, nop *design) (func() error, error) {
 	return everywhere(n, func(int) (ingress, egress *ebpf.Program) { return nop.progs[0][0], nop.progs[0][0] })
 }
 
 // everywhere attaches what of says to the ports of each node; nil is nothing.
-func everywhere(n *network, of func(node int) (ingress, egress *ebpf.Program)) (func() error, error) {
+func everywhere(n *network.Network, of func(node int) (ingress, egress *ebpf.Program)) (func() error, error) {
 	var links []link.Link
 	off := func() error {
 		var errs []error
@@ -69,14 +71,14 @@ func everywhere(n *network, of func(node int) (ingress, egress *ebpf.Program)) (
 		}
 		return errors.Join(errs...)
 	}
-	for _, p := range n.ports {
-		err := n.in(p.node, func() error {
-			ingress, egress := of(p.node)
+	for _, p := range n.Ports {
+		err := n.In(p.Node, func() error {
+			ingress, egress := of(p.Node)
 			for i, prog := range []*ebpf.Program{ingress, egress} {
 				if prog == nil {
 					continue
 				}
-				l, err := attachTCX(p.device, prog, i == 0)
+				l, err := attachTCX(p.Device, prog, i == 0)
 				if err != nil {
 					return err
 				}
@@ -94,8 +96,8 @@ func everywhere(n *network, of func(node int) (ingress, egress *ebpf.Program)) (
 // inBand is in-band telemetry as PPTMon's: each router puts words into packets to a node, which takes them out. Packets
 // become longer, so all links but the first take longer ones.
 func inBand() neighbour {
-	return neighbour{name: "in-band", perPath: true, on: func(_ context.Context, n *network, last int) (func() error, error) {
-		t, err := inband.Open(addr4(0, last-1, 2))
+	return neighbour{name: "in-band", perPath: true, on: func(_ context.Context, n *network.Network, last int) (func() error, error) {
+		t, err := inband.Open(network.Addr4(0, last-1, 2))
 		if err != nil {
 			return nil, err
 		}
@@ -116,9 +118,9 @@ func inBand() neighbour {
 			if err == nil && (measured == 0 || reported == 0) {
 				err = fmt.Errorf("words were put into %d packets and reported of %d: a figure says nothing of what does nothing", measured, reported)
 			}
-			return errors.Join(err, detach(), t.Close(), n.setMTU(usualMTU))
+			return errors.Join(err, detach(), t.Close(), n.SetMTU(usualMTU))
 		}
-		if err := n.setMTU(inBandMTU); err != nil {
+		if err := n.SetMTU(inBandMTU); err != nil {
 			return nil, errors.Join(err, detach(), t.Close())
 		}
 		return off, nil
@@ -127,28 +129,8 @@ func inBand() neighbour {
 
 const usualMTU, inBandMTU = 1500, 1600
 
-// setMTU sets that of all ports but the first node's, whose packets go on being as long as they were.
-func (n *network) setMTU(mtu int) error {
-	for _, p := range n.ports {
-		if p.node == 0 {
-			continue
-		}
-		err := n.in(p.node, func() error {
-			l, err := netlink.LinkByIndex(p.device)
-			if err != nil {
-				return err
-			}
-			return netlink.LinkSetMTU(l, mtu)
-		})
-		if err != nil {
-			return fmt.Errorf("set the MTU of %s: %w", p.name, err)
-		}
-	}
-	return nil
-}
-
 // tcpdumpEverywhere captures every packet of every node, and throws the captures away.
-func tcpdumpEverywhere(ctx context.Context, n *network, path string) (func() error, error) {
+func tcpdumpEverywhere(ctx context.Context, n *network.Network, path string) (func() error, error) {
 	var running []*exec.Cmd
 	off := func() error {
 		var errs []error
@@ -157,12 +139,12 @@ func tcpdumpEverywhere(ctx context.Context, n *network, path string) (func() err
 		}
 		return errors.Join(errs...)
 	}
-	for node := range n.nodes {
+	for node := range n.Nodes {
 		cmd := exec.CommandContext(ctx, path, "-i", "any", "-n", "-w", "/dev/null")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		stderr, err := cmd.StderrPipe()
 		if err == nil {
-			err = n.start(node, cmd)
+			err = n.Start(node, cmd)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("start tcpdump: %w", err), off())

@@ -7,15 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
+	"github.com/vnetradar/radar/cmd/bench/usage"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 )
 
@@ -47,7 +47,7 @@ func queries(ctx context.Context, o *options) ([]result.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	mix, err := newMix(c)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func queries(ctx context.Context, o *options) ([]result.Table, error) {
 		return nil, err
 	}
 	defer r.close()
-	if err := r.attach(ctx, c.network, "--slots", fmt.Sprint(slots)); err != nil {
+	if err := r.attach(ctx, c.Network, "--slots", fmt.Sprint(slots)); err != nil {
 		return nil, err
 	}
 	asked, err := askAll(ctx, o, r, mix, slots, rounds)
@@ -170,7 +170,7 @@ func follow(ctx context.Context, o *options, r *radar, mix *mix, rounds int) (t 
 // followOnce returns what a follower and the agent took of a CPU, in percent, and the
 // rate of packets meanwhile, in thousands a second.
 func followOnce(ctx context.Context, r *radar, mix *mix, args []string, agent, rate int, long time.Duration) (own, agents, sent float64, err error) {
-	cmd := r.command(ctx, args...) // its output goes nowhere
+	cmd := r.command(ctx, args...) // its output goes network.Nowhere
 	if err := cmd.Start(); err != nil {
 		return 0, 0, 0, fmt.Errorf("start radar packets: %w", err)
 	}
@@ -183,7 +183,7 @@ func followOnce(ctx context.Context, r *radar, mix *mix, args []string, agent, r
 	pids := []int{cmd.Process.Pid, agent}
 	var before, after [2]time.Duration
 	for i, pid := range pids {
-		if before[i], err = cpuTime(pid); err != nil {
+		if before[i], err = usage.CPUTime(pid); err != nil {
 			return 0, 0, 0, err
 		}
 	}
@@ -194,43 +194,12 @@ func followOnce(ctx context.Context, r *radar, mix *mix, args []string, agent, r
 	}
 	took := time.Since(start)
 	for i, pid := range pids {
-		if after[i], err = cpuTime(pid); err != nil {
+		if after[i], err = usage.CPUTime(pid); err != nil {
 			return 0, 0, 0, err
 		}
 	}
 	share := func(i int) float64 { return 100 * float64(after[i]-before[i]) / float64(took) }
 	return share(0), share(1), float64(n) / took.Seconds() / 1e3, nil
-}
-
-// cpuTime is what all threads of a process took so far.
-func cpuTime(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("ask for the CPU time of process %d: %w", pid, err)
-	}
-	return parseStat(string(text))
-}
-
-// userHz is the unit of /proc/PID/stat, on all that radar runs on.
-const userHz = 100
-
-// parseStat finds user and system time in the text of /proc/PID/stat. The command's name,
-// in brackets, may have anything in it.
-func parseStat(text string) (time.Duration, error) {
-	const utime, stime = 11, 12 // behind the name
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) <= stime {
-		return 0, fmt.Errorf("too few fields in %q", text)
-	}
-	var sum time.Duration
-	for _, f := range []string{fields[utime], fields[stime]} {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read CPU time: %w", err)
-		}
-		sum += time.Duration(n) * time.Second / userHz
-	}
-	return sum, nil
 }
 
 // mix is traffic in which one packet in a hundred is of another port and one in a thousand is
@@ -257,7 +226,7 @@ func newMix(c *chain) (m *mix, err error) {
 	if m.rare, err = newDatagramsTo(c, sink(0), port, nil); err != nil {
 		return nil, err
 	}
-	m.lost, err = newDatagrams(c, nowhere.Addr().Next(), nil)
+	m.lost, err = newDatagrams(c, network.Nowhere.Addr().Next(), nil)
 	return m, err
 }
 

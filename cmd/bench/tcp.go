@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 const tcpPort = 4778
@@ -19,11 +21,11 @@ type stream struct {
 	buffer        []byte
 }
 
-func tcp(c *chain) (traffic, error) { return dialStream(c.network, h1, h2, sockaddr(sink(0), tcpPort)) }
+func tcp(c *chain) (traffic, error) { return dialStream(c.Network, h1, h2, sockaddr(sink(0), tcpPort)) }
 
 // tcpSingly is TCP whose segments pass one by one, an skb each.
 func tcpSingly(c *chain) (traffic, error) {
-	err := c.in(h1, func() error {
+	err := c.In(h1, func() error {
 		l, err := netlink.LinkByIndex(c.device(0, 0))
 		if err != nil {
 			return err
@@ -37,7 +39,7 @@ func tcpSingly(c *chain) (traffic, error) {
 }
 
 // dialStream connects two nodes. Both ends are without blocking.
-func dialStream(n *network, from, to int, addr unix.Sockaddr) (_ *stream, err error) {
+func dialStream(n *network.Network, from, to int, addr unix.Sockaddr) (_ *stream, err error) {
 	s := &stream{send: -1, receive: -1, buffer: make([]byte, 1<<18)}
 	listener := -1
 	defer func() {
@@ -46,7 +48,7 @@ func dialStream(n *network, from, to int, addr unix.Sockaddr) (_ *stream, err er
 			s.close()
 		}
 	}()
-	err = n.in(to, func() (err error) {
+	err = n.In(to, func() (err error) {
 		if listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}
@@ -58,7 +60,7 @@ func dialStream(n *network, from, to int, addr unix.Sockaddr) (_ *stream, err er
 	if err != nil {
 		return nil, fmt.Errorf("listen for TCP: %w", err)
 	}
-	err = n.in(from, func() (err error) {
+	err = n.In(from, func() (err error) {
 		if s.send, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vnetradar/radar/cmd/bench/network"
 	"github.com/vnetradar/radar/cmd/bench/result"
 )
 
@@ -30,16 +31,16 @@ func throughput(ctx context.Context, o *options) ([]result.Table, error) {
 	kinds := []struct {
 		name    string
 		unit    string
-		measure func(context.Context, *network, time.Duration) (float64, error)
+		measure func(context.Context, *network.Network, time.Duration) (float64, error)
 	}{{"TCP", result.Gbits, saturateTCP}, {"UDP of 1400 bytes", result.Kpps, saturateUDP}}
 	rates := make([][][]float64, len(kinds)) // by kind, neighbour, round
 	for i := range rates {
 		rates[i] = make([][]float64, len(u.list))
 	}
 	unseen := 0.0
-	err = u.inTurn(ctx, o, rounds, []int{len(u.nodes) - 1}, func(k, _ int) error {
+	err = u.inTurn(ctx, o, rounds, []int{len(u.Nodes) - 1}, func(k, _ int) error {
 		for i, kind := range kinds {
-			rate, err := kind.measure(ctx, u.network, long)
+			rate, err := kind.measure(ctx, u.Network, long)
 			if err != nil {
 				return fmt.Errorf("%s: %w", kind.name, err)
 			}
@@ -82,15 +83,15 @@ func throughput(ctx context.Context, o *options) ([]result.Table, error) {
 const poll = 50 * time.Millisecond
 
 // saturateTCP returns Gbit/s of payload that arrive.
-func saturateTCP(ctx context.Context, n *network, long time.Duration) (float64, error) {
+func saturateTCP(ctx context.Context, n *network.Network, long time.Duration) (float64, error) {
 	bits, _, err := sendTCP(ctx, n, 0, long)
 	return bits / 1e9, err
 }
 
 // sendTCP returns the bit/s of payload that arrive, of so many that are sent (0: what TCP can), and how many segments
 // there were.
-func sendTCP(ctx context.Context, n *network, bitrate float64, long time.Duration) (bits float64, segments uint64, err error) {
-	s, err := dialStream(n, 0, len(n.nodes)-1, sockaddr(addr4(0, len(n.nodes)-2, 2), tcpPort))
+func sendTCP(ctx context.Context, n *network.Network, bitrate float64, long time.Duration) (bits float64, segments uint64, err error) {
+	s, err := dialStream(n, 0, len(n.Nodes)-1, sockaddr(network.Addr4(0, len(n.Nodes)-2, 2), tcpPort))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -120,18 +121,18 @@ func blocking(fd int) error {
 }
 
 // saturateUDP returns the thousands of datagrams a second that arrive.
-func saturateUDP(ctx context.Context, n *network, long time.Duration) (float64, error) {
+func saturateUDP(ctx context.Context, n *network.Network, long time.Duration) (float64, error) {
 	const size = 1400
-	bytes, err := sendUDP(ctx, n, len(n.nodes)-1, size, 0, long)
+	bytes, err := sendUDP(ctx, n, len(n.Nodes)-1, size, 0, long)
 	return bytes / size / 1e3, err
 }
 
 // sendUDP returns the bytes a second of datagrams of one size that arrive at a node, of so many that are sent a second;
 // 0: what the sender can.
-func sendUDP(ctx context.Context, n *network, last, size int, perSecond float64, long time.Duration) (float64, error) {
-	to := sockaddr(addr4(0, last-1, 2), udpPort)
+func sendUDP(ctx context.Context, n *network.Network, last, size int, perSecond float64, long time.Duration) (float64, error) {
+	to := sockaddr(network.Addr4(0, last-1, 2), udpPort)
 	open := func(node int, use func(int) error) (fd int, err error) {
-		err = n.in(node, func() error {
+		err = n.In(node, func() error {
 			if fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 				return err
 			}
@@ -181,7 +182,7 @@ func saturate(ctx context.Context, long time.Duration, send func() error, receiv
 	defer cancel()
 	ended := make(chan error, 2)
 	until := func(call func() error) {
-		ended <- onThread(func() error {
+		ended <- network.OnThread(func() error {
 			for ctx.Err() == nil {
 				switch err := call(); err {
 				case nil, unix.EAGAIN, unix.EINTR, unix.ENOBUFS:

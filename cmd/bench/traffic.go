@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 const (
@@ -62,13 +64,13 @@ func newDatagramsTo(c *chain, to netip.Addr, port int, setup func(fd int) error)
 	if to.Is6() {
 		family = unix.AF_INET6
 	}
-	if !nowhere.Contains(to) {
-		err := c.in(h2, func() error { return d.listen(family) })
+	if !network.Nowhere.Contains(to) {
+		err := c.In(h2, func() error { return d.listen(family) })
 		if err != nil {
 			return nil, fmt.Errorf("listen in h2: %w", err)
 		}
 	}
-	err = c.in(h1, func() (err error) {
+	err = c.In(h1, func() (err error) {
 		if d.send, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 			return err
 		}

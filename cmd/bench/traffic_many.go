@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vnetradar/radar/cmd/bench/network"
 )
 
 // manyFlows are datagrams of which each is of another flow than the one before: headers
@@ -31,7 +33,7 @@ func newManyFlows(c *chain, flows int) (_ *manyFlows, err error) {
 	}
 	unix.Close(d.send)
 	d.send = -1
-	err = c.in(h1, func() (err error) {
+	err = c.In(h1, func() (err error) {
 		// IPPROTO_RAW: headers are ours.
 		d.send, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		return err
@@ -90,7 +92,7 @@ func newLanes(c *chain, lanes int) (_ *overLanes, err error) {
 	}()
 	for l := range lanes {
 		first := c.lanes[l].first
-		group := &chain{network: &network{nodes: c.nodes[first : first+nNodes]}}
+		group := &chain{Network: &network.Network{Nodes: c.Nodes[first : first+nNodes]}}
 		d, err := newDatagrams(group, sink(l), nil)
 		if err != nil {
 			return nil, err

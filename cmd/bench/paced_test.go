@@ -7,22 +7,6 @@ import (
 	"time"
 )
 
-func TestParseCPU(t *testing.T) {
-	c, err := parseCPU("cpu  100 20 30 4000 500 6 7 80 9 10\ncpu0 1 2 3 4 5 6 7 8\n")
-	if want := 2.43; err != nil || c.busy != want || c.softirq != 0.07 {
-		t.Errorf("%+v, %v; want %v s busy, 0.07 s in softirqs", c, err, want)
-	}
-	before := cpuTimes{at: c.at.Add(-2 * time.Second)}
-	if got := c.share(before, c.busy); got < 121 || got > 122 {
-		t.Errorf("%v %% of a core", got)
-	}
-	for _, bad := range []string{"", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7 8 9", "cpu a b c d e f g h i"} {
-		if _, err := parseCPU(bad); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
-	}
-}
-
 // What is paced is sent as often as it should be, also when it could not be for a while, and never much faster.
 func TestPaced(t *testing.T) {
 	const perSecond = 10_000
