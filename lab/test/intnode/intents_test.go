@@ -425,3 +425,34 @@ func (w *world) traffic() (stop func()) {
 	}
 	return sync.OnceFunc(func() { close(ends); group.Wait() })
 }
+
+// TestReportsVia: reports of intents leave from the namespace that the config names, and from no other; which way they
+// take is said when it is set.
+func TestReportsVia(t *testing.T) {
+	t.Parallel()
+	w := managed(t)
+	w.refuses(2, "use netns:NAME, docker:NAME or pid:N", "int", "config", "set", "--via", "r2")
+	if out := w.radar("int", "config", "set", "--via", "netns:"+w.Net.Name("h1"), "--collector", "10.0.2.1:32766"); !strings.Contains(out, "by e1, to router 10.0.0.2") {
+		t.Errorf("the way by a router is not said: %s", out)
+	}
+	if out := w.radar("int", "config", "set", "--via", "netns:"+w.Net.Name("r2"), "--collector", "127.0.0.1:32766"); !strings.Contains(out, "by lo") || strings.Contains(out, "router") {
+		t.Errorf("the way is not said: %s", out)
+	}
+	w.radar("int", "intent", "add", "probes", "--proto", "udp", "--dport", "5001")
+	w.radar("int", "start")
+	w.await("r1 ready", "r2 ready", "r3 ready")
+	w.holds()
+	c := w.collector("r2")
+	const n = 20
+	w.send(flow{"h1", "h2", "10.0.3.2", 5001, n})
+	if list := c.reports(n); len(list) != n {
+		t.Errorf("%d reports", len(list))
+	}
+	w.radar("int", "config", "set", "--via", "netns:"+w.Net.Name("r3"))
+	w.holds()
+	c = w.collector("r3")
+	w.send(flow{"h1", "h2", "10.0.3.2", 5001, n})
+	if list := c.reports(n); len(list) != n {
+		t.Errorf("%d reports", len(list))
+	}
+}

@@ -85,12 +85,16 @@ func newConfigSetCmd(k *kit.Kit) *cobra.Command {
 			if err := m.SetConfig(c); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("collector") || cmd.Flags().Changed("via") {
+				sayWay(k, cmd.Context(), c.Full())
+			}
 			return said(k, cmd.Context(), m, c.Full(), "the config is changed")
 		},
 	}
 	d, flags := control.DefaultConfig(), cmd.Flags()
 	flags.StringVar(&f.Mark, "mark", d.Mark, "what marks packets that bear INT: dscp=VALUE/MASK, or port=N of UDP")
 	flags.StringVar(&f.Collector, "collector", d.Collector, "HOST:PORT that telemetry reports go to")
+	flags.StringVar(&f.Via, "via", "", "namespace that reports of eBPF nodes are sent from: netns:NAME, docker:NAME or pid:N (default: that of the service)")
 	flags.StringVar(&f.Report, "report", d.Report, "version of telemetry reports: 2.0 or 1.0")
 	flags.IntVar(&f.Quote, "quote", d.Quote, "bytes of a packet behind its headers that a report quotes")
 	flags.Uint16Var(&f.DomainID, "domain-id", 0, "domain specific id that sources write (INT 2.1)")
@@ -102,11 +106,30 @@ func newConfigSetCmd(k *kit.Kit) *cobra.Command {
 	return cmd
 }
 
+// sayWay says by which way reports of eBPF nodes leave, as it is now: by a router they may leave the machine.
+func sayWay(k *kit.Kit, ctx context.Context, c control.Config) {
+	to, err := kit.ResolveCollector(ctx, c.Collector)
+	if err != nil {
+		fmt.Fprintf(k.Stderr, "radar: --collector: %v\n", err)
+		return
+	}
+	way, err := steer.WayOfReports(ctx, c.Via, to.Addr())
+	if err != nil {
+		fmt.Fprintf(k.Stderr, "radar: reports to %s cannot be sent now: %v (--via names the namespace that they are sent from)\n", c.Collector, err)
+		return
+	}
+	text := fmt.Sprintf("reports to %s are sent from %s by %s", c.Collector, way.From, way.Interface)
+	if way.Router.IsValid() {
+		text += fmt.Sprintf(", to router %v: is the collector behind it? --via names another namespace", way.Router)
+	}
+	fmt.Fprintf(k.Stderr, "radar: %s\n", text)
+}
+
 // change changes what flags name.
 func (f *configOptions) change(cmd *cobra.Command, c *control.Config) error {
 	given := cmd.Flags().Changed
 	for flag, set := range map[string]func(){
-		"mark": func() { c.Mark = f.Mark }, "collector": func() { c.Collector = f.Collector }, "report": func() { c.Report = f.Report },
+		"mark": func() { c.Mark = f.Mark }, "collector": func() { c.Collector = f.Collector }, "via": func() { c.Via = f.Via }, "report": func() { c.Report = f.Report },
 		"quote": func() { c.Quote = f.Quote }, "domain-id": func() { c.DomainID = f.DomainID }, "assume-sinks": func() { c.AssumeSinks = f.AssumeSinks },
 	} {
 		if given(flag) {

@@ -276,6 +276,9 @@ func (c *Config) Check() error {
 	case mark.Mask == 0 && mark.Port == uint16(number):
 		wrong("mark", "%v: that is the port of the reports to %s", mark, c.Full().Collector)
 	}
+	if kind, name, _ := strings.Cut(c.Via, ":"); c.Via != "" && (name == "" || !slices.Contains([]string{"netns", "docker", "pid"}, kind)) {
+		wrong("via", "%q: use netns:NAME, docker:NAME or pid:N", c.Via)
+	}
 	if r := c.Full().Report; r != node.Report20 && r != node.Report10 {
 		wrong("report", "%q: use %s or %s", r, node.Report20, node.Report10)
 	}

@@ -76,7 +76,7 @@ func (i *Intent) isOver(now time.Time) bool { return !i.Expires.IsZero() && !i.E
 // base is a device's State without entries.
 func (c *compiler) base(name string, collector netip.AddrPort) State {
 	s := State{
-		NodeID: c.config.NodeIDs[name], DomainID: c.config.DomainID, Mark: c.mark.String(), Collector: collector,
+		NodeID: c.config.NodeIDs[name], DomainID: c.config.DomainID, Mark: c.mark.String(), Collector: collector, Via: c.config.Via,
 		Report: c.config.Report, Quote: c.config.Quote, Ports: c.graph.ports[name],
 	}
 	if a, known := c.abilities[name]; known && len(a.Reports) > 0 && !slices.Contains(a.Reports, s.Report) {

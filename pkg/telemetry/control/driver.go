@@ -55,6 +55,7 @@ type State struct {
 	DomainID  uint16         `json:"domain_id,omitempty"`
 	Mark      string         `json:"mark"`
 	Collector netip.AddrPort `json:"collector"`
+	Via       string         `json:"via,omitempty"` // from where reports are sent: Config.Via
 	Report    string         `json:"report"`
 	Quote     int            `json:"quote"`
 	Ports     []DevicePort   `json:"ports"`

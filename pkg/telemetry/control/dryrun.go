@@ -152,7 +152,7 @@ func differences(held, want *State) (lines []string) {
 	if held.Mark != want.Mark {
 		lines = append(lines, "packets with INT are marked by "+want.Mark)
 	}
-	if held.Collector != want.Collector || held.Report != want.Report {
+	if held.Collector != want.Collector || held.Report != want.Report || held.Via != want.Via {
 		lines = append(lines, fmt.Sprintf("reports of version %s go to %v", want.Report, want.Collector))
 	}
 	before, now := make(map[string]bool), make(map[string]bool)

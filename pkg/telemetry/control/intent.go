@@ -67,9 +67,12 @@ const (
 type Config struct {
 	Mark      string `json:"mark,omitempty"`      // dscp=VALUE/MASK or port=N, as node.ParseMark reads it
 	Collector string `json:"collector,omitempty"` // HOST:PORT that reports go to
-	Report    string `json:"report,omitempty"`    // "2.0" or "1.0"
-	Quote     int    `json:"quote,omitempty"`     // bytes of a packet behind its headers
-	DomainID  uint16 `json:"domain_id,omitempty"` // domain specific id (INT 2.1)
+	// Via is the namespace that reports of driver ebpf are sent from, as netns:NAME, docker:NAME or pid:N; "": that of the
+	// service.
+	Via      string `json:"via,omitempty"`
+	Report   string `json:"report,omitempty"`    // "2.0" or "1.0"
+	Quote    int    `json:"quote,omitempty"`     // bytes of a packet behind its headers
+	DomainID uint16 `json:"domain_id,omitempty"` // domain specific id (INT 2.1)
 	// NodeIDs are the ids of nodes in INT. Nodes without one get the smallest that is free.
 	NodeIDs map[string]uint32 `json:"node_ids,omitempty"`
 	// AssumeSinks lets sources give INT while a device that is to take it off cannot be reached. Else its

@@ -132,7 +132,7 @@ func (s *Service) withdraw(ctx context.Context, all bool) {
 		case is && !d.leaving:
 			return want.withoutEntries()
 		}
-		return State{Mark: s.status.Mark, Collector: s.collector, Report: s.wanted.Config.Full().Report}
+		return State{Mark: s.status.Mark, Collector: s.collector, Via: s.wanted.Config.Via, Report: s.wanted.Config.Full().Report}
 	})
 }
 

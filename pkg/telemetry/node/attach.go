@@ -167,7 +167,7 @@ func (req *Request) merge(was *Domain) (*Domain, *merger, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		m.next = &Domain{Version: Version, Name: req.Domain, Created: time.Now().UTC().Truncate(time.Second), Hook: by, Options: DefaultOptions(), Via: here(), Managed: req.Managed}
+		m.next = &Domain{Version: Version, Name: req.Domain, Created: time.Now().UTC().Truncate(time.Second), Hook: by, Options: DefaultOptions(), Via: Here(), Managed: req.Managed}
 	} else {
 		if err := req.checkManaged(was); err != nil {
 			return nil, nil, err
@@ -213,8 +213,8 @@ func (req *Request) checkManaged(was *Domain) error {
 	return fault.Usage.Errorf("INT domain %q was attached by hand: detach it («int detach ‹domain› %s»), or manage one of another name", was.Name, was.Name)
 }
 
-// here is the namespace of this process.
-func here() Place {
+// Here is the namespace of this process.
+func Here() Place {
 	own := host.OwnNetns()
 	ns, inum, err := host.OpenNetns("/proc/thread-self/ns/net")
 	if err == nil {

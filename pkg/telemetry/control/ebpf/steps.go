@@ -3,6 +3,7 @@
 package ebpf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,13 +57,13 @@ func (c *conn) steps(want *control.State, entries []node.Entry) (*steps, error) 
 			s.off, n = []string{n.Name}, nil
 		}
 	}
-	before := &node.Options{}
+	before, from := &node.Options{}, ""
 	if s.d != nil && !s.all {
-		before = &s.d.Options
+		before, from = &s.d.Options, s.d.Via.Spec
 	}
-	if len(want.Ports) > 0 && (before.Address != want.Collector || before.Report != want.Report || before.Quote != want.Quote) {
+	if len(want.Ports) > 0 && (before.Address != want.Collector || from != via(want) || before.Report != want.Report || before.Quote != want.Quote) {
 		s.options = true
-		s.addf("reports of version %s go to %v, with %d bytes of the packet", want.Report, want.Collector, want.Quote)
+		s.addf("reports of version %s go to %v, from %s, with %d bytes of the packet", want.Report, want.Collector, via(want), want.Quote)
 	}
 	s.ports(n)
 	return s, nil
@@ -195,7 +196,11 @@ func (s *steps) attach(ctx context.Context, isNew bool) error {
 			req.Settings.Entries = &s.entries
 		}
 		if isNew || s.options {
-			req.Options = s.setOptions
+			from, err := s.via(ctx)
+			if err != nil {
+				return err
+			}
+			req.Options, req.Via = s.setOptions, &from
 		}
 		if _, err := node.Attach(ctx, req); err != nil {
 			return err
@@ -203,6 +208,21 @@ func (s *steps) attach(ctx context.Context, isNew bool) error {
 		isNew = false
 	}
 	return nil
+}
+
+// via is what the namespace is called that reports are sent from.
+func via(want *control.State) string { return cmp.Or(want.Via, node.Here().Spec) }
+
+// via is that namespace.
+func (s *steps) via(ctx context.Context) (node.Place, error) {
+	if s.want.Via == "" {
+		return node.Here(), nil
+	}
+	place, err := s.c.driver.Find(ctx, control.Device{Name: s.want.Via, Spec: s.want.Via})
+	if err != nil {
+		return place, fmt.Errorf("reports are to be sent from %s: %w", s.want.Via, err)
+	}
+	return place, nil
 }
 
 // setOptions sets those of the domain. Nodes have watchlists of their own: the domain's gives nothing.
