@@ -128,13 +128,13 @@ var noAnswer = []network{
 			_, _, err = client.ReadFrom(make([]byte, 99))
 			return err != nil
 		},
-		asks: []ask{{"loss --local", []string{`\br\b.*NO_SOCKET`, `r has no translation for it`, `10\.1\.0\.1`}, ""}},
+		asks: []ask{{"loss --after-delivery", []string{`\br\b.*NO_SOCKET`, `r has no translation for it`, `10\.1\.0\.1`}, ""}},
 	},
 	{
 		name: "listens on loopback alone", nodes: "a r b",
 		build:   func(w *world) { line(w); w.serve("b", "127.0.0.1:80") },
 		symptom: func(w *world) bool { return w.connect("a", "10.2.0.1:80", 1) != nil },
-		asks:    []ask{{"loss --local", []string{`\bb\b`, `nobody listens`, `listens on 127\.0\.0\.1 alone`}, ""}},
+		asks:    []ask{{"loss --after-delivery", []string{`\bb\b`, `nobody listens`, `listens on 127\.0\.0\.1 alone`}, ""}},
 	},
 	{
 		name: "answer by another router", nodes: "c r1 r2 s",

@@ -174,7 +174,7 @@ var causes = []network{
 			w.sh("r", "ip route add 10.9.0.9 via 10.3.0.1")
 		},
 		symptom: silent("a", "10.9.0.9"),
-		asks:    []ask{{"loss --local", []string{`\bb\b.*IP_RPFILTER`, `b's way back to 10\.1\.0\.1 is b/eth0`}, ""}},
+		asks:    []ask{{"loss --after-delivery", []string{`\bb\b.*IP_RPFILTER`, `b's way back to 10\.1\.0\.1 is b/eth0`}, ""}},
 	},
 	{
 		name: "route that prohibits", nodes: "a r b",

@@ -29,19 +29,19 @@ func TestNotesBelowRows(t *testing.T) {
 	w.Ping(2)
 	w.Settled(4)
 	for args, want := range map[string]string{
-		"packets --dst 192.0.2.1":        "no packet matches",
-		"paths --dst 192.0.2.1":          "no packet matches",
-		"latency --dst 192.0.2.1":        "no packet matches",
-		"flows --dst 192.0.2.1":          "no packet matches",
-		"loss --dst 192.0.2.1":           "no packet matches",
-		"loss --by flow --dst 192.0.2.1": "no packet matches",
-		"loss":                           "nothing was lost on the way of 4 packets",
-		"loss --series":                  "nothing was lost on the way of 4 packets",
-		"loss --by flow --dst 10.0.2.2":  "nothing was lost on the way of 2 packets",
-		"loss --local":                   "nothing was dropped after delivery of 4 packets",
-		"loss --local --by flow":         "nothing was dropped after delivery of 4 packets",
-		"loss --local --series":          "nothing was dropped after delivery of 4 packets",
-		"latency --by queue":             "none of 4 packets was seen to wait in a port's queue",
+		"packets --dst 192.0.2.1":         "no packet matches",
+		"paths --dst 192.0.2.1":           "no packet matches",
+		"latency --dst 192.0.2.1":         "no packet matches",
+		"flows --dst 192.0.2.1":           "no packet matches",
+		"loss --dst 192.0.2.1":            "no packet matches",
+		"loss --by flow --dst 192.0.2.1":  "no packet matches",
+		"loss":                            "nothing was lost on the way of 4 packets",
+		"loss --series":                   "nothing was lost on the way of 4 packets",
+		"loss --by flow --dst 10.0.2.2":   "nothing was lost on the way of 2 packets",
+		"loss --after-delivery":           "nothing was dropped after delivery of 4 packets",
+		"loss --after-delivery --by flow": "nothing was dropped after delivery of 4 packets",
+		"loss --after-delivery --series":  "nothing was dropped after delivery of 4 packets",
+		"latency --by queue":              "none of 4 packets was seen to wait in a port's queue",
 	} {
 		stdout, stderr, code := clitest.Radar(t, strings.Fields(args)...)
 		if code != kit.ExitOK || stdout != "" || !strings.Contains(stderr, want) {
@@ -57,7 +57,7 @@ func TestNotesBelowRows(t *testing.T) {
 	w.UDP() // nobody listens
 	w.Ended(1, "--dport", "1004")
 	w.Ended(1, "--dport", "9")
-	w.Await([]string{"loss", "--local"}, "nobody listens")
+	w.Await([]string{"loss", "--after-delivery"}, "nobody listens")
 	for args, order := range map[string][2]string{
 		"loss":           {"firewall rule", "besides, after delivery 1 packet was dropped"},
 		"loss --by flow": {"firewall rule", "besides, after delivery 1 packet was dropped"},

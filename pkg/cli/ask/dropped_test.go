@@ -39,7 +39,7 @@ while kept + full() - before < sent:
 print(full() - before)
 `
 
-// What a full socket drops is the same in "radar flows", in "radar loss --local" and by the
+// What a full socket drops is the same in "radar flows", in "radar loss --after-delivery" and by the
 // kernel's own counter, and "radar loss" speaks of it also where packets were lost on the way.
 func TestDropped(t *testing.T) {
 	w := clitest.NewWorld(t)
@@ -59,7 +59,7 @@ func TestDropped(t *testing.T) {
 		t.Errorf("of %d datagrams the kernel dropped %d in the socket; flows: %+v", sent, dropped, f)
 	}
 	w.Says([]string{"flows", "--sort", "dropped"}, "DROPPED")
-	for _, args := range [][]string{{"loss", "--local"}, {"loss", "--local", "--by", "flow", "--dport", "1004"}} {
+	for _, args := range [][]string{{"loss", "--after-delivery"}, {"loss", "--after-delivery", "--by", "flow", "--dport", "1004"}} {
 		rows := clitest.RowsOf[aggregate.LossRow](w, args...)
 		if len(rows) != 1 || rows[0].Packets != dropped || rows[0].Node != "h2" {
 			t.Errorf("radar %s: %+v, want the %d of the socket in h2", strings.Join(args, " "), rows, dropped)

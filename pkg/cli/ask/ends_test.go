@@ -32,7 +32,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("radar packets %s: %d packets, want %d", text, got, want)
 		}
 	}
-	for _, cmd := range []string{"loss", "flows", "paths", "latency", "throughput", "packets", "loss --local", "flows --since 10m"} {
+	for _, cmd := range []string{"loss", "flows", "paths", "latency", "throughput", "packets", "loss --after-delivery", "flows --since 10m"} {
 		for _, ends := range []string{"h1", "h1 h2", "10.0.1.1 10.0.2.2", "h1-h2", "h1 udp"} {
 			out := w.Radar(kit.ExitOK, strings.Fields(cmd+" "+ends)...)
 			if strings.Contains(out, "no packet matches") != strings.HasPrefix(cmd, "loss") && !strings.HasPrefix(cmd, "loss") {

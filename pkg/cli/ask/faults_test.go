@@ -46,7 +46,7 @@ func TestFaultsInWords(t *testing.T) {
 		"subprocess.run(['nsenter','--net="+w.Lab.NetNSPath("h1")+"','python3','-c','''import socket\n"+
 		"c=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"+
 		"for i in range(50): c.sendto(b\"x\"*900,(\""+h2+"\",1004))'''],check=True)")
-	awaitLoss(w, "loss --local", "h2", "socket full")
+	awaitLoss(w, "loss --after-delivery", "h2", "socket full")
 	// A port that is down: its router finds no neighbour; one at the router, no route.
 	w.In("h2", "ip", "link", "set", "eth0", "down")
 	nstest.WaitFor(t, "r2 to notice", func() bool { return strings.Contains(w.In("r2", "ip", "link", "show", "eth1"), "NO-CARRIER") })

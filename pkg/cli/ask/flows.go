@@ -31,8 +31,8 @@ two addresses are a flow of their own. Of NAT, -o wide shows the other side.
   LOST      share of packets lost or expired: on their way
   DROPPED   packets that were dropped after delivery, in the receiving node: a full
             socket, nobody listens, its rules. They count as delivered. What TCP
-            itself frees is not in it (-o wide: LOCALDROPS has both). It is what
-            radar loss --local shows
+            itself frees is not in it (-o wide: ALLDROPPED has both). It is what
+            radar loss --after-delivery shows
   REORD     share of packets that arrived behind one sent later (RFC 4737, 3.3)`
 
 var flowSortNames = []string{
@@ -75,7 +75,7 @@ func printFlows(k *kit.Kit, rows []aggregate.FlowRow) error {
 	}
 	if k.Output == kit.FormatWide {
 		columns = slices.Insert(columns, 10, kit.Column{Title: "DELIVERED", Right: true}, kit.Column{Title: "LEFT", Right: true},
-			kit.Column{Title: "LOCALDROPS", Right: true}, kit.Column{Title: "FIRST"})
+			kit.Column{Title: "ALLDROPPED", Right: true}, kit.Column{Title: "FIRST"})
 		columns = append(columns[:len(columns)-1], kit.Column{Title: "FLOW"}, kit.Column{Title: "NAT"}, kit.Column{Title: "PATH"})
 	}
 	t := kit.NewTable(columns...)

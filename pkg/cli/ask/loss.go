@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
@@ -53,7 +54,7 @@ answer, and a column where. Packets that were NOT_SEEN again are known when the 
 over: they are in neither. --series shows one row for each place and second in which packets
 were lost there, of the last 300, instead.
 
---local shows what was dropped after delivery instead: in the receiving node's own
+--after-delivery shows what was dropped after delivery instead: in the receiving node's own
 input rules or socket buffers. Such packets count as delivered; radar flows has them in
 its column DROPPED. What TCP itself frees
 (data that it had already, what is left when a connection is closed) has a NOTE: that
@@ -101,7 +102,13 @@ func NewLossCmd(k *kit.Kit) *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&failIfLost, "fail-if-lost", false, "end with exit code 5 if a row is shown: for scripts")
 	cmd.Flags().BoolVar(&series, "series", false, "show each second")
-	cmd.Flags().BoolVar(&local, "local", false, "show what was dropped after delivery")
+	cmd.Flags().BoolVar(&local, "after-delivery", false, "show what was dropped after delivery")
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "local" { // as scripts from before the first version have it
+			name = "after-delivery"
+		}
+		return pflag.NormalizedName(name)
+	})
 	by.Add(cmd, "by", "what to group by")
 	return cmd
 }

@@ -51,11 +51,11 @@ func TestLossNotes(t *testing.T) {
 		"expired": {expired, last},
 		"moved": {[]*packet.Packet{moved}, "radar: 9 packets expired (not seen for the timeout), last seen in r1 (9 in by eth0): radar packets --state expired\n" +
 			"radar: 9 packets of these came to a node just as it got their address, or lost it: whether they were delivered is not known\n"},
-		"and drop": {append(expired, drop), last + "radar: after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local\n"},
-		"drops":    {[]*packet.Packet{drop, purged}, "radar: nothing was lost on the way of 3 packets; after delivery 3 " + drops + ": radar loss --local\n"},
+		"and drop": {append(expired, drop), last + "radar: after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --after-delivery\n"},
+		"drops":    {[]*packet.Packet{drop, purged}, "radar: nothing was lost on the way of 3 packets; after delivery 3 " + drops + ": radar loss --after-delivery\n"},
 		"both": {[]*packet.Packet{drop, purged, closed}, "radar: nothing was lost on the way of 6 packets; after delivery 3 " + drops +
-			", and 3 freed by TCP itself (old data, connection closed): radar loss --local\n"},
-		"beside losses":          {[]*packet.Packet{gone, drop, closed}, "radar: besides, after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local\n"},
+			", and 3 freed by TCP itself (old data, connection closed): radar loss --after-delivery\n"},
+		"beside losses":          {[]*packet.Packet{gone, drop, closed}, "radar: besides, after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --after-delivery\n"},
 		"beside losses, nothing": {[]*packet.Packet{gone, closed}, ""},
 		"TCP":                    {[]*packet.Packet{closed, timeWait}, "radar: nothing was lost on the way of 7 packets; after delivery only 7 freed by TCP itself (old data, connection closed), which is no fault\n"},
 	} {

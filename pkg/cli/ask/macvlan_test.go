@@ -31,7 +31,7 @@ func TestMacvlan(t *testing.T) {
 		t.Errorf("%d packets delivered, want 7", n)
 	}
 	w.Says([]string{"paths", "--dst", "10.0.2.9"}, "h1 > r1 > h2 > c")
-	w.Says([]string{"loss", "--local"}, "NO_SOCKET", "c ")
+	w.Says([]string{"loss", "--after-delivery"}, "NO_SOCKET", "c ")
 	if rows := askedLosses(w); len(rows) > 0 {
 		t.Errorf("all arrived, and lost are %+v", rows)
 	}

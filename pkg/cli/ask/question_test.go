@@ -170,12 +170,12 @@ func testLocalDrops(w *clitest.World) {
 	t := w.T
 	w.UDP()
 	w.Settled(12) // and the ICMP error
-	if out := w.Radar(kit.ExitOK, "loss"); !strings.Contains(out, "after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --local") {
+	if out := w.Radar(kit.ExitOK, "loss"); !strings.Contains(out, "after delivery 1 packet was dropped (rules, full buffers, no socket): radar loss --after-delivery") {
 		t.Errorf("radar loss says %q", out)
 	}
-	rows := askedRows[aggregate.LossFlowRow](w, "loss", "--local", "--by", "flow")
+	rows := askedRows[aggregate.LossFlowRow](w, "loss", "--after-delivery", "--by", "flow")
 	if len(rows) != 1 || rows[0].Node != "h2" || *rows[0].Dport != 9 || rows[0].LossFlow.Packets != 1 {
-		t.Errorf("radar loss --local --by flow: %+v", rows)
+		t.Errorf("radar loss --after-delivery --by flow: %+v", rows)
 	}
 }
 

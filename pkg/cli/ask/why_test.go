@@ -189,12 +189,12 @@ func TestKernelDrops(t *testing.T) {
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
 	w.Ping(1)
 	w.Settled(2)
-	w.Says([]string{"loss", "--local"}, "nothing was dropped after delivery of 2 packets, nor do the nodes' own counters have any")
+	w.Says([]string{"loss", "--after-delivery"}, "nothing was dropped after delivery of 2 packets, nor do the nodes' own counters have any")
 
 	fill(82)
 	refused := kernelCount(w, "h2", overflows) - before
 	want := fmt.Sprintf("h2 itself counts more drops of what came to it than were seen, of all its traffic since attach: %s %d (too many new connections)", overflows, refused)
-	out := w.Says([]string{"loss", "--local"}, want)
+	out := w.Says([]string{"loss", "--after-delivery"}, want)
 	if strings.Contains(out, "nothing was dropped") {
 		t.Errorf("the kernel of h2 has refused %d:\n%s", refused, out)
 	}
@@ -202,7 +202,7 @@ func TestKernelDrops(t *testing.T) {
 
 	w.In("h1", "python3", "-c", lonelyFragments)
 	nstest.WaitFor(t, "fragments to be given up", func() bool { return kernelCount(w, "h2", fails) >= 5 })
-	w.Says([]string{"loss", "--local"}, fmt.Sprintf("%s %d (fragments missing)", fails, kernelCount(w, "h2", fails)))
+	w.Says([]string{"loss", "--after-delivery"}, fmt.Sprintf("%s %d (fragments missing)", fails, kernelCount(w, "h2", fails)))
 
 	// Of a node that another agent has attached the counts go on.
 	w.Kill()

@@ -51,7 +51,7 @@ func questions(w *clitest.World) [][]string {
 		{"paths"}, {"paths", "--proto", "tcp"}, {"paths", "--last", "9"},
 		{"latency"}, {"latency", "--by", "link"}, {"latency", "--by", "queue"}, {"latency", "--by", "path"}, {"latency", "--by", "end-to-end"},
 		{"latency", "--by", "flow", "--top", "0"}, {"latency", "--series"}, {"latency", "--since", middle.Time},
-		{"loss"}, {"loss", "--by", "flow"}, {"loss", "--local"}, {"loss", "--series"},
+		{"loss"}, {"loss", "--by", "flow"}, {"loss", "--after-delivery"}, {"loss", "--series"},
 		{"flows", "--top", "0"}, {"flows", "--top", "0", "--src", "h1"}, {"flows", "--sort", "loss", "--top", "3"},
 		{"throughput", "--by", "link"}, {"throughput", "--by", "flow"}, {"throughput", "--by", "port"}, {"throughput", "--series"},
 		{"trace", "--last"}, {"trace", "--last=3", "--state", "lost"}, {"trace", "--slowest", "3"}, {"trace", middle.ID},

@@ -77,7 +77,7 @@ func TestQuestions(t *testing.T) {
 		args string
 	}{
 		{"paths", "paths"}, {"paths?dst=h2&proto=udp", "paths --dst h2 --proto udp"},
-		{"loss", "loss"}, {"loss?by=flow", "loss --by flow"}, {"loss?after_delivery=true", "loss --local"}, {"loss?series=true", "loss --series"},
+		{"loss", "loss"}, {"loss?by=flow", "loss --by flow"}, {"loss?after_delivery=true", "loss --after-delivery"}, {"loss?series=true", "loss --series"},
 		{"flows?top=0", "flows --top 0"}, {"flows?sort=loss&top=1", "flows --sort loss --top 1"},
 		{"flows?filter=" + url.QueryEscape("udp and dst port 53"), "flows udp and dst port 53"},
 		{"paths?filter=" + url.QueryEscape("udp and dst host h2"), "paths udp and dst host h2"},

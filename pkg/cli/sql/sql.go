@@ -29,7 +29,7 @@ const long = `Ask a recording, or what the domain's ring remembers, in SQL (Duck
 
   packets   packets, each once
   hops      nodes that packets visited: a row for each packet and hop
-  losses    where copies of packets were lost, or freed after delivery
+  losses    where copies of packets were lost, or dropped after delivery
   flows     flows, and what became of their packets
   paths     paths that packets took
   reports   what nodes said by INT

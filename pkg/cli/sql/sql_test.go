@@ -83,7 +83,7 @@ func same(w *clitest.World, dir string) {
 	for _, after := range []bool{false, true} {
 		args := []string{"loss", "-r", dir}
 		if after {
-			args = append(args, "--local")
+			args = append(args, "--after-delivery")
 		}
 		for _, l := range clitest.RowsOf[aggregate.LossRow](w, args...) {
 			fmt.Fprintf(&b, `{"node":%q,"port":%q,"at":%q,"reason":%q,"function":%q,"packets":%d,"skbs":%d,"bytes":%d,"after_delivery":%v}`+"\n",

@@ -193,7 +193,7 @@ func (t *trace) hop(i int, ends map[int]uint64) *tracepb.Span {
 		end = max(end, when)
 		name := "packet lost"
 		if l.after {
-			name = "freed after delivery"
+			name = "dropped after delivery"
 		} else {
 			s.Status = failed(&l.Loss)
 			s.Attributes = append(s.Attributes, text("error.type", reason(&l.Loss)))

@@ -75,7 +75,7 @@ func with(fields ...[]Field) (all []Field) {
 var Views = []View{
 	{"packets", "packets, each once", with(ofPacket, packetFields), "radar_packets()"},
 	{"hops", "nodes that packets visited: a row for each packet and hop", with(ofPacket, hopFields), "radar_hops()"},
-	{"losses", "lost copies of packets, and what was freed after delivery", with(ofPacket, lossFields), lossRows},
+	{"losses", "lost copies of packets, and what was dropped after delivery", with(ofPacket, lossFields), lossRows},
 	{"flows", "flows, and what became of their packets", flowFields, flowRows},
 	{"paths", "paths that packets took", pathFields, pathRows},
 	{"reports", "what nodes said by INT: a row for each packet, hop and value", with(ofPacket, reportFields), "radar_int()"},
@@ -108,7 +108,7 @@ var packetFields = []Field{
 	{"guid", "VARCHAR", "", "what identified it in the header", "CASE WHEN guid IS NOT NULL THEN guid WHEN source = 'ebpf' AND slots > 0 THEN format('0x{:x}', pos % slots) END"},
 	{"inner", "VARCHAR", "", "`id` of the packet inside", "CASE WHEN \"inner\" IS NOT NULL THEN \"inner\" WHEN inner_pos IS NOT NULL THEN format('{:08x}-{:x}', epoch, inner_pos) END"},
 	{"lost", "BOOLEAN", "", "it was lost", "state = 'lost'"},
-	truthOf("local_drop", "it was freed after delivery"),
+	truthOf("local_drop", "it was dropped after delivery"),
 	number("loss_node", "VARCHAR", "", "node where it was lost, not seen again, or freed"),
 	wordOf("loss_port", "interface concerned"),
 	{"loss_at", "VARCHAR", "", "`ingress`, `node`, `egress`, `queue`, `link`", "CASE loss_at WHEN '' THEN 'node' ELSE loss_at END"},
@@ -156,7 +156,7 @@ var lossFields = []Field{
 	number("function", "VARCHAR", "", "kernel function that freed it"),
 	number("at_ns", "BIGINT", "ns since the start", "when"),
 	number("skbs", "INTEGER", "skbs", "1: the first packet of an skb, what tc and nft count; else 0"),
-	number("after_delivery", "BOOLEAN", "", "it was freed after delivery: that is no loss"),
+	number("after_delivery", "BOOLEAN", "", "it was dropped after delivery: that is no loss"),
 }
 
 // lossRows are the packets' own losses, and those of copies.
