@@ -106,7 +106,7 @@ run "$radar" latency --domain "$domain" --by node | wants ' r2$' ' tor1$' ' spin
 say "Losses: the kernel's reasons where radar measures, the switches' where they report"
 run "$radar" loss --domain "$domain" | wants ' r2 +eth1 +queue +QDISC_DROP ' '^ +20 .* r1 +eth2 +node +NETFILTER_DROP ' ' spine1 +2 +node +ACL_DROP ' ' tofino1 +511 +node +ACL_DROP '
 say "Metrics of what is reported"
-run "$radar" metrics --domain "$domain" --node spine1 | wants '^hop_latency .* 198\.18\.0\.0:10000 .* at spine1$' '^queue_occupancy .* spine1/2 queue 0$' '^link_utilization .* spine1/2$'
+run "$radar" int metrics --domain "$domain" --node spine1 | wants '^hop_latency .* 198\.18\.0\.0:10000 .* at spine1$' '^queue_occupancy .* spine1/2 queue 0$' '^link_utilization .* spine1/2$'
 say "Events: new values, and those further than 10 % from what was reported last (of one flow and one queue)"
 grep -E -e VALUE -e 'flow_.*198\.18\.0\.0:10000 ' -e 'queue_.* spine1/2 queue 0$' "$tmp/collect.out" |
 	wants ': tor1 > spine1 > tor2 > fw1, was tor1 > spine1 > tor2$' ' queue_congestion +1 +0 +spine1/2 queue 0' ' queue_congestion +0 +1 +spine1/2 queue 0'

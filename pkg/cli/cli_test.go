@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -354,4 +355,30 @@ func readDir(t *testing.T, dir string) map[string]string {
 		files[e.Name()] = string(b)
 	}
 	return files
+}
+
+// Help shows the commands in groups, each of which says what it is for, and no command is left out. What is kept in
+// which way has a page of its own.
+func TestGroups(t *testing.T) {
+	root := newRootCmd(kit.New(nil, nil, nil))
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() && cmd.GroupID == "" && !slices.Contains([]string{"completion", "help", "version"}, cmd.Name()) {
+			t.Errorf("radar %s is in no group", cmd.Name())
+		}
+	}
+	for args, wants := range map[string][]string{
+		"--help":       {"\nLook: ", "\nAsk: ", "\nKeep: ", "\nTest: ", "\nINT: ", "\nLabs: ", "radar help keeping"},
+		"help keeping": {"  the ring  ", "radar record  ", "radar capture  ", "radar export   ", "radar collect  "},
+		"int --help":   {"  metrics "},
+	} {
+		stdout, _, code := clitest.Radar(t, strings.Fields(args)...)
+		for _, want := range wants {
+			if code != kit.ExitOK || strings.Count(stdout, want) != 1 && want != "radar help keeping" || !strings.Contains(stdout, want) {
+				t.Errorf("radar %s: code %d, %q is not there, or twice:\n%s", args, code, want, stdout)
+			}
+		}
+	}
+	if _, stderr, code := clitest.Radar(t, "metrics"); code != kit.ExitUsage || !strings.Contains(stderr, "unknown command") {
+		t.Errorf("radar metrics: code %d, %s", code, stderr)
+	}
 }

@@ -37,7 +37,8 @@ RADAR_MAX_HOPS. A flag on the command line wins. Lists are separated by commas.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the kernel lacks a feature or
 the user a capability (see "radar check"), 4 the kernel refused the programs,
-5 packets were lost ("radar loss --fail-if-lost").`
+5 packets were lost ("radar loss --fail-if-lost"), 6 something held a flow ("radar
+explain --exit-code").`
 
 const rootExample = `  radar check                                  # can this machine do it?
   radar attach -d docker:web docker:db         # measure two containers
@@ -69,7 +70,7 @@ func newRootCmd(k *kit.Kit) *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("domain", kit.CompleteDomains)
 	kit.CompleteWith(root, "output", string(kit.FormatTable), string(kit.FormatWide), string(kit.FormatJSON), string(kit.FormatCSV))
 	v := buildVersion()
-	root.AddCommand(commands(k, v.Version)...)
+	addCommands(root, k, v.Version)
 	root.Version = v.Version
 	root.SetVersionTemplate(v.text() + "\n")
 	root.InitDefaultCompletionCmd("completion")
@@ -79,41 +80,65 @@ func newRootCmd(k *kit.Kit) *cobra.Command {
 	return root
 }
 
-// commands are those below the root.
-func commands(k *kit.Kit, version string) []*cobra.Command {
-	return []*cobra.Command{
-		check.NewCmd(k),
-		domain.NewAttachCmd(k),
-		domain.NewDetachCmd(k),
-		domain.NewStatusCmd(k),
-		domain.NewTopoCmd(k),
-		domain.NewAgentCmd(k),
-		ask.NewPacketsCmd(k),
-		capture.NewCmd(k),
-		capture.NewWiresharkCmd(k),
-		capture.NewExtcapCmd(k),
-		ask.NewTraceCmd(k),
-		ask.NewPathsCmd(k),
-		ask.NewLatencyCmd(k),
-		ask.NewLossCmd(k),
-		ask.NewFlowsCmd(k),
-		ask.NewThroughputCmd(k),
-		sql.NewCmd(k, version),
-		plot.NewCmd(k),
-		verdict.NewExplainCmd(k),
-		verdict.NewAssertCmd(k),
-		verdict.NewDiffCmd(k),
-		verdict.NewFidelityCmd(k),
-		record.NewCmd(k, version),
-		collect.NewCmd(k, version),
-		collect.NewMetricsCmd(k),
-		serve.NewCmd(k, version),
-		export.NewCmd(k, version),
-		inband.NewCmd(k),
-		dut.NewCmd(k),
-		lab.NewCmd(k),
-		newVersionCmd(k),
-		newDocsCmd(),
+// groups are the commands below the root, as help shows them: what each kind is for.
+func groups(k *kit.Kit, version string) []group {
+	inBand := inband.NewCmd(k)
+	inBand.AddCommand(collect.NewMetricsCmd(k))
+	return []group{
+		{"Look: measure a network, and see what there is", []*cobra.Command{
+			check.NewCmd(k), domain.NewAttachCmd(k), domain.NewDetachCmd(k), domain.NewStatusCmd(k), domain.NewTopoCmd(k), serve.NewCmd(k, version)}},
+		{"Ask: which way packets went, where they waited, where and why they were lost", []*cobra.Command{
+			ask.NewPacketsCmd(k), ask.NewTraceCmd(k), ask.NewPathsCmd(k), ask.NewLatencyCmd(k), ask.NewLossCmd(k), ask.NewFlowsCmd(k),
+			ask.NewThroughputCmd(k), verdict.NewExplainCmd(k), sql.NewCmd(k, version), plot.NewCmd(k)}},
+		{`Keep: packets for later and for other programs (which way: "radar help keeping")`, []*cobra.Command{
+			record.NewCmd(k, version), capture.NewCmd(k), capture.NewWiresharkCmd(k), export.NewCmd(k, version)}},
+		{"Test: hold a network, a run or a device against what it should be", []*cobra.Command{
+			verdict.NewAssertCmd(k), verdict.NewDiffCmd(k), verdict.NewFidelityCmd(k), dut.NewCmd(k)}},
+		{"INT: telemetry inside packets, of P4 switches and of Linux ports", []*cobra.Command{inBand, collect.NewCmd(k, version)}},
+		{"Labs: networks to try it on", []*cobra.Command{lab.NewCmd(k)}},
+	}
+}
+
+// group is commands of one kind.
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// addCommands adds those below the root, in groups.
+func addCommands(root *cobra.Command, k *kit.Kit, version string) {
+	for _, g := range groups(k, version) {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+		}
+		root.AddCommand(g.commands...)
+	}
+	root.AddCommand(domain.NewAgentCmd(k), capture.NewExtcapCmd(k), newKeepingTopic(), newVersionCmd(k), newDocsCmd())
+}
+
+// newKeepingTopic is the text of "radar help keeping".
+func newKeepingTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keeping",
+		Short: "Which way of keeping packets is for what",
+		Long: `Which way of keeping packets is for what:
+
+  WAY            KEEPS                                 HOW LONG                  COSTS
+  the ring       the newest packets, with path,        until newer ones come,    memory, set at attach (--slots),
+                 times and losses                      or detach                 and some time of each packet
+  radar record   the same, of all packets or around    until files are removed   a process that reads the ring,
+                 what happens (--on), as Parquet       (--keep-size, --keep-age) and disk
+  radar capture  the header of each packet at every    as long as you keep the   a process that reads the ring, more
+                 port, for Wireshark (pcapng); some    file; it grows            disk; payload takes time of packets
+                 payload if asked for (--snaplen)                                at its ports
+  radar export   what others keep: traces (OTLP),      as they do                a process that reads the ring, and
+                 flows (IPFIX), INT reports                                      what it sends
+  radar collect  what switches report (INT), beside    the newest (--keep), or   a process, its memory and some disk
+                 the ring or without a domain          into databases
+
+All questions can be asked of the ring and, with -r, of a recording. Before it is known what will go
+wrong: radar attach --record DIR --on CONDITION keeps the seconds around it. docs/record.md has more.`,
 	}
 }
 

@@ -227,7 +227,7 @@ func (w Sentences) lossNote(n note.Note) (key, text string) {
 		text = kernelDropsText(&n)
 		return text, text
 	case note.AlsoDropped:
-		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", words.PacketsWere(n.Packets))
+		return Say("besides, after delivery %s dropped (rules, full buffers, no socket): «loss ‹after-delivery›»", words.PacketsWere(n.Packets))
 	case note.Expired:
 		return Say("%s expired (not seen for the timeout)%s: «packets ‹state› expired»", words.Plural(int(n.Packets), "packet"), lastSeenText(n))
 	case note.QueueUnseen:
@@ -259,9 +259,9 @@ func nothingLost(n note.NothingLost) (key, text string) {
 	own := fmt.Sprintf("%s freed by TCP itself (old data, connection closed)", words.Decimal(n.Freed))
 	switch {
 	case n.Drops > 0 && n.Freed > 0:
-		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: «loss ‹local›»", onTheWay, words.PacketsWere(n.Drops), own)
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket), and %s: «loss ‹after-delivery›»", onTheWay, words.PacketsWere(n.Drops), own)
 	case n.Drops > 0:
-		return Say("%safter delivery %s dropped (rules, full buffers, no socket): «loss ‹local›»", onTheWay, words.PacketsWere(n.Drops))
+		return Say("%safter delivery %s dropped (rules, full buffers, no socket): «loss ‹after-delivery›»", onTheWay, words.PacketsWere(n.Drops))
 	case n.Freed > 0:
 		return Say("%safter delivery only %s, which is no fault", onTheWay, own)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect has "radar collect", the commands below it, and "radar metrics".
+// Package collect has "radar collect", the commands below it, and "radar int metrics".
 package collect
 
 import (
@@ -28,7 +28,7 @@ whatever the kernel thinks of their headers (BMv2's have no IP checksum, and no 
 gets them), or with -r from a capture file.
 
 Metrics are made of every report: paths and latencies of flows, latencies of nodes,
-occupancy and congestion of queues, utilization of links. radar metrics shows the latest
+occupancy and congestion of queues, utilization of links. radar int metrics shows the latest
 values. A value that is new, or further than --threshold from what was reported last, is an
 event; --show events prints them, --json, --http and --influx give them to others.
 
@@ -62,7 +62,7 @@ const example = `  radar collect                                          # UDP 
   radar collect --http 8480 --influx 'http://127.0.0.1:8086/?db=radar'
   radar collect --interface eth1 --port 32766,6000
   radar collect --listen 10.0.0.1 --allow 10.0.0.0/8
-  radar collect --all -r reports.pcap && radar paths && radar metrics
+  radar collect --all -r reports.pcap && radar paths && radar int metrics
   radar collect --config collector.yaml
   radar collect --forget`
 
@@ -132,7 +132,7 @@ func NewCmd(k *kit.Kit, version string) *cobra.Command {
 	f.time.Add(cmd, "event-time", "time of events and values: when the report came, or the time in it, for which the clock that the source takes it by must agree with this machine's")
 	flags.DurationVar(&f.skew, "max-skew", 10*time.Second, "with --event-time report, how far the time in a report may be from when it came; else the latter is taken, and the report counted")
 	flags.Var(&f.keep, "keep", "bytes of reports that are kept, at least 64k")
-	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar metrics, at least 64k: those reported last (while they are written, twice that)")
+	flags.Var(&f.keepRows, "keep-metrics", "bytes of values that are kept for radar int metrics, at least 64k: those reported last (while they are written, twice that)")
 	flags.BoolVar(&f.all, "all", false, "keep every report as a packet, also those without an event")
 	f.show.Add(cmd, "show", "print them as they come")
 	f.metricFlags.register(cmd)

@@ -136,7 +136,7 @@ func TestCollectInputs(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	values, _, _ := clitest.Radar(t, "metrics", "-o", "json")
+	values, _, _ := clitest.Radar(t, "int", "metrics", "-o", "json")
 	type read struct{ packets, events, values string }
 	from := func(dir, file string) (r read) {
 		t.Setenv("RADAR_STATE_DIR", dir)
@@ -146,7 +146,7 @@ func TestCollectInputs(t *testing.T) {
 		}
 		r.events = stdout
 		r.packets, _, _ = clitest.Radar(t, "packets", "-o", "json", "--last", "0")
-		r.values, _, _ = clitest.Radar(t, "metrics", "-o", "json")
+		r.values, _, _ = clitest.Radar(t, "int", "metrics", "-o", "json")
 		return r
 	}
 	same := func(what, by, got string, n int, clocks bool) {

@@ -95,7 +95,7 @@ func (n *fastNet) collect(flags []string, generate ...string) (c collected) {
 		c.events = append(c.events, fmt.Sprint(slices.Sorted(maps.Keys(e)), e))
 	}
 	slices.Sort(c.events)
-	stdout, _, _ := clitest.Radar(n.t, "metrics", "-o", "json")
+	stdout, _, _ := clitest.Radar(n.t, "int", "metrics", "-o", "json")
 	for _, row := range clitest.Lines(n.t, stdout) {
 		delete(row, "t_ns")
 		delete(row, "reported_t_ns")

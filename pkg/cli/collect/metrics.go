@@ -29,16 +29,16 @@ cells, packets, shares; latencies are in ns in JSON and CSV.
 While a collector runs, the values are at most a second old, or, if there are very many, as
 old as standard error says.`
 
-// NewMetricsCmd returns "radar metrics".
+// NewMetricsCmd returns "radar int metrics".
 func NewMetricsCmd(k *kit.Kit) *cobra.Command {
 	var which, nodes []string
 	cmd := &cobra.Command{
 		Use:   "metrics",
 		Short: "Show the latest values that telemetry reports say",
 		Long:  metricsLong,
-		Example: `  radar metrics
-  radar metrics --metric queue_occupancy,queue_congestion --node leaf1
-  radar metrics -o csv > metrics.csv`,
+		Example: `  radar int metrics
+  radar int metrics --metric queue_occupancy,queue_congestion --node leaf1
+  radar int metrics -o csv > metrics.csv`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Annotations:       kit.HasCSV,

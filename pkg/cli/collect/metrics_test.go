@@ -16,7 +16,7 @@ import (
 // metrics count them all.
 func TestMetrics(t *testing.T) {
 	t.Setenv("RADAR_STATE_DIR", t.TempDir())
-	if _, stderr, code := clitest.Radar(t, "metrics"); code != kit.ExitFailure || !strings.Contains(stderr, "no reports (radar collect)") {
+	if _, stderr, code := clitest.Radar(t, "int", "metrics"); code != kit.ExitFailure || !strings.Contains(stderr, "no reports (radar collect)") {
 		t.Errorf("without reports: code %d, %s", code, stderr)
 	}
 	stack, drop := clitest.FrameBytes(t, "intcollector-e2e-p0"), clitest.FrameBytes(t, "p4studio-switch-v2-drop")
@@ -43,12 +43,12 @@ func TestMetrics(t *testing.T) {
 		{"--metric hop_latency -o json", 3, `"node":"leaf6","node_id":6,"value":4,"reported":4,"reports":3,`},
 		{"--node nobody", 1, "OF"},
 	} {
-		stdout, stderr, code := clitest.Radar(t, append([]string{"metrics"}, strings.Fields(c.args)...)...)
+		stdout, stderr, code := clitest.Radar(t, append([]string{"int", "metrics"}, strings.Fields(c.args)...)...)
 		if code != kit.ExitOK || strings.Count(stdout, "\n") != c.rows || !strings.Contains(stdout, c.want) {
 			t.Errorf("%q: code %d, want %d lines with %q:\n%s%s", c.args, code, c.rows, c.want, stdout, stderr)
 		}
 	}
-	if _, stderr, code := clitest.Radar(t, "metrics", "--metric", "latency"); code != kit.ExitUsage || !strings.Contains(stderr, `no metric "latency"`) {
+	if _, stderr, code := clitest.Radar(t, "int", "metrics", "--metric", "latency"); code != kit.ExitUsage || !strings.Contains(stderr, `no metric "latency"`) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	// Thresholds: every change of the last node's latency, 400 and 401.

@@ -53,7 +53,7 @@ func printCollected(k *kit.Kit, f *options, i *collect.Info) error {
 		fmt.Fprintf(k.Stderr, "radar: the disk was full: %s not kept, %s failed\n", words.Plural(int(i.NotKept), "datagram"), words.Plural(int(i.Unsaved), "write"))
 	}
 	say(k,
-		tally{i.LeftOut, "value", "there is no room for %s that radar metrics could show (--keep-metrics)"},
+		tally{i.LeftOut, "value", "there is no room for %s that radar int metrics could show (--keep-metrics)"},
 		tally{i.Refused, "datagram", "%s refused: of sources that are not among those of --allow"},
 		tally{i.Bugs, "datagram", "at %s radar itself failed, a bug: they were passed over"},
 		tally{i.Gaps, "report", "%s that sources have numbered did not come"},

@@ -126,7 +126,7 @@ func printCounts(k *kit.Kit, i *collect.Info) error {
 		{"no packet", i.Counts.NoPacket, "reports that quote none"},
 		{"alone", i.Counts.UnmatchedPostcards, "packets that one node alone has reported"},
 		{"no room in tables", i.Metrics.Full, "values (--flows, --series)"},
-		{"values left out", i.LeftOut, "that radar metrics could show (--keep-metrics)"},
+		{"values left out", i.LeftOut, "that radar int metrics could show (--keep-metrics)"},
 		{"sources forgotten", i.Forgotten, "there were too many to follow the numbers of all"},
 		{"not kept", i.NotKept, "datagrams: the disk was full"},
 		{"writes that failed", i.Unsaved, "the disk was full"},

@@ -256,7 +256,7 @@ func sameAsCollected(t *testing.T, d *domain.Domain, own []record.Record, file s
 // measured, and that there is one of each flow and link.
 func sameLatencies(t *testing.T, d *domain.Domain, own []record.Record, n int) {
 	t.Helper()
-	stdout, stderr, _ := clitest.Radar(t, "metrics", "--metric", "flow_latency,link_latency", "-o", "json", "--domain", "exported")
+	stdout, stderr, _ := clitest.Radar(t, "int", "metrics", "--metric", "flow_latency,link_latency", "-o", "json", "--domain", "exported")
 	measured := make(map[string][]uint64)
 	add := func(of string, ns *int64) {
 		if ns != nil {

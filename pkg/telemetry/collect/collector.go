@@ -151,7 +151,7 @@ func (c *Collector) wrote(err error) error {
 	c.failing = true
 	if !c.full {
 		c.full = true
-		c.warn(fmt.Sprintf("no room for what is collected, which goes on: reports are not kept, and «metrics» shows old values: %v", err))
+		c.warn(fmt.Sprintf("no room for what is collected, which goes on: reports are not kept, and «int metrics» shows old values: %v", err))
 	}
 	return nil
 }
