@@ -268,7 +268,7 @@ type flow struct {
 }
 
 // addPath compares the packet's path with that of its flow's packet before. One whose record is not complete, that
-// did not arrive, or of which there are copies, tells nothing of its flow's path.
+// did not arrive, or of which there are copies, shows nothing of its flow's path.
 func (w *watch) addPath(p *packet.Packet) {
 	if !p.HasTuple || p.Later || p.Tree || p.Truncated || p.State != record.Delivered && p.State != record.Left {
 		return
