@@ -94,7 +94,7 @@ func TestLookFails(t *testing.T) {
 
 // TestNodeNotRead: of a node whose interfaces could not be read nothing changes.
 func TestNodeNotRead(t *testing.T) {
-	p := here()
+	p := Here()
 	d := &Domain{Name: "t", Nodes: []Node{{Place: p, Ports: []Port{{Name: "e0", Ifindex: 2, Flags: Inside, Closed: "h/e0"}}}}}
 	changed, err := d.lookBehind(newEnds(map[uint32][]Interface{}, newNumbers()), d.clone())
 	if changed || err != nil || d.Nodes[0].Ports[0].Closed != "h/e0" {

@@ -22,7 +22,7 @@ func veths(n int) []Interface {
 
 // here is the namespace of the test, which is there: nothing is attached to it.
 func mergerOf(list []Interface) (*merger, Place) {
-	p := here()
+	p := Here()
 	p.Name = "n"
 	d := &Domain{Name: "t", Options: DefaultOptions()}
 	return &merger{next: d, links: map[uint32][]Interface{p.Inum: list}, reload: make(map[uint32]bool)}, p
