@@ -87,7 +87,7 @@ func (s *Sources) Ask(ctx context.Context, q *Question) (*Counts, []Note, error)
 func (c *Counts) From(scope packet.Scope) {
 	c.scope, c.Names, c.member = scope, scope, nil
 	if m, is := scope.(*packet.Member); is {
-		c.member, c.Names = m, m.Of()
+		c.member, c.Names = m, m.Scopes()
 	}
 }
 

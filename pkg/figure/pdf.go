@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/plot/vg/vgpdf"
 )
 
-// pdf is a canvas whose texts are text: a reader can search and copy them. Of the fonts those letters are embedded that
-// there are.
+// pdf is a canvas whose texts are text: a reader can search and copy them. It embeds the letters of its fonts that
+// it shows.
 type pdf struct {
 	*vgpdf.Canvas
 	letters map[rune]bool

@@ -81,7 +81,7 @@ type Packet struct {
 	// Apart: hops have clocks of their own. What they say of the time inside a node holds,
 	// the time between two of them is not known.
 	Apart bool
-	// Undated: T0 is when a report of the packet came. The packet itself has told no time.
+	// Undated: T0 is when a report of the packet came. The packet itself has no time.
 	Undated bool
 
 	Open bool // the last events are missing: the end is not known

@@ -36,7 +36,7 @@ type Member struct {
 }
 
 // Join adds a scope before any packet is read. nodes are the names of its own nodes. Others, such as of switches that
-// reports tell of, are the same nodes in all scopes that name them.
+// reports name, are the same nodes in all scopes that name them.
 func (s *Scopes) Join(of Scope, label string, nodes []string) *Member {
 	m := &Member{Scope: of, Label: label, of: s, nodes: make(map[string]bool)}
 	m.numbers = NewTranslation(m, s.Numbers)
@@ -78,8 +78,8 @@ func (s *Scopes) Host() string {
 	return host
 }
 
-// Of is what m is a member of.
-func (m *Member) Of() *Scopes { return m.of }
+// Scopes are those that m is a member of.
+func (m *Member) Scopes() *Scopes { return m.of }
 
 // Qualified is what a node of this scope is called among all: its name, and the label where another scope has a node of
 // that name, too.

@@ -50,7 +50,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A packet that was lost has no latency, however long it was on its way.
+// A packet that was lost has no latency, however long it was in flight.
 func TestLostHasNoLatency(t *testing.T) {
 	n := int64(5)
 	for state, want := range map[record.State]bool{record.Lost: false, record.Expired: false, record.Delivered: true, record.Left: true} {

@@ -86,7 +86,7 @@ func newConfigSetCmd(k *kit.Kit) *cobra.Command {
 				return err
 			}
 			if cmd.Flags().Changed("collector") || cmd.Flags().Changed("via") {
-				sayWay(k, cmd.Context(), c.Full())
+				sayRoute(k, cmd.Context(), c.Full())
 			}
 			return said(k, cmd.Context(), m, c.Full(), "the config is changed")
 		},
@@ -106,14 +106,14 @@ func newConfigSetCmd(k *kit.Kit) *cobra.Command {
 	return cmd
 }
 
-// sayWay says by which way reports of eBPF nodes leave, as it is now: by a router they may leave the machine.
-func sayWay(k *kit.Kit, ctx context.Context, c control.Config) {
+// sayRoute says by which interface and router reports of eBPF nodes leave now: by a router they may leave the machine.
+func sayRoute(k *kit.Kit, ctx context.Context, c control.Config) {
 	to, err := kit.ResolveCollector(ctx, c.Collector)
 	if err != nil {
 		fmt.Fprintf(k.Stderr, "radar: --collector: %v\n", err)
 		return
 	}
-	way, err := steer.WayOfReports(ctx, c.Via, to.Addr())
+	way, err := steer.RouteOfReports(ctx, c.Via, to.Addr())
 	if err != nil {
 		fmt.Fprintf(k.Stderr, "radar: reports to %s cannot be sent now: %v (--via names the namespace that they are sent from)\n", c.Collector, err)
 		return

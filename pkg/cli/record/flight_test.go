@@ -217,7 +217,7 @@ func TestNoTrigger(t *testing.T) {
 	}
 	cannotWrite(w, dir)
 	for want, args := range map[string][]string{
-		`--on "loss.r2 > 3 in 1s": there is no node "r2": there are h1, h2, r1`: {"--on", "loss.r2 > 3 in 1s"},
+		`--on "loss.r2 > 3 in 1s": there is no node "r2" (did you mean "h2"?): there are h1, h2, r1`: {"--on", "loss.r2 > 3 in 1s"},
 		"--before: only with --on":       {"--before", "3s"},
 		"--history with --on":            {"--on", "path change", "--history"},
 		"--before 2h0m0s, --after 5s: ":  {"--on", "path change", "--before", "2h"},

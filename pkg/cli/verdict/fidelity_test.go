@@ -198,7 +198,7 @@ func TestWrongNames(t *testing.T) {
 	w := clitest.NewWorld(t)
 	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
 	for text, says := range map[string]string{
-		"never_crosses: r9":                          `assertions.yaml:3:3: a: there is no node "r9": there are h1, h2, r1`,
+		"never_crosses: r9":                          `assertions.yaml:3:3: a: there is no node "r9" (did you mean "r1"?): there are h1, h2, r1`,
 		"loss: {at_most: 0, at: r1/eth9}":            `node r1 has no port "eth9": it has eth0, eth1`,
 		"no_loss: true\n    select: {node: r9}":      `there is no node "r9"`,
 		"no_loss: true\n    select: {src: r9}":       `a: select.src "r9": domain `,

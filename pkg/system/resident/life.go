@@ -3,6 +3,8 @@
 package resident
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"time"
@@ -18,7 +20,8 @@ type Life struct {
 	pins     *os.File // held
 }
 
-// Take makes the calling process the agent of the domain, which is attached. ErrRunning: there is one. The caller closes it.
+// Take makes the calling process the agent of the domain, which is attached. ErrRunning: there is one; system.ErrHalfAttached: its
+// pins are gone. The caller closes it.
 func (s Seat) Take() (_ *Life, err error) {
 	l := &Life{}
 	defer func() {
@@ -32,7 +35,11 @@ func (s Seat) Take() (_ *Life, err error) {
 	if l.claim, err = s.Claim(); err != nil {
 		return nil, err
 	}
-	if l.pins, err = s.Kind.Kept(s.Domain).Hold(); err != nil {
+	l.pins, err = s.Kind.Kept(s.Domain).Hold()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, s.Kind.Half(s.Domain, "its description is in "+s.Kind.Dir(s.Domain)+", its programs are gone from "+s.Kind.PinDir(s.Domain))
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l, nil

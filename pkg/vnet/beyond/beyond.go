@@ -38,7 +38,7 @@ func Selectors(ctx context.Context, d *domain.Domain, node, port string) []strin
 	specs = slices.DeleteFunc(specs, func(s topo.NodeSpec) bool {
 		return slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return !n.Removed && n.Inum == s.Inum })
 	})
-	return selector.Of(ctx, specs)
+	return selector.SelectorsOf(ctx, specs)
 }
 
 // finder finds namespaces by the ids that others know them by.

@@ -45,9 +45,9 @@ func (r *resolver) all(ctx context.Context) error {
 	return nil
 }
 
-// Of are the selectors that name these namespaces, as far as one is known: the container's before that of a process.
+// SelectorsOf returns selectors that name these namespaces, as far as one is known: the container's before that of a process.
 // Where the engine of containers does not answer soon, a process stands for a container.
-func Of(ctx context.Context, specs []topo.NodeSpec) (selectors []string) {
+func SelectorsOf(ctx context.Context, specs []topo.NodeSpec) (selectors []string) {
 	ctx, cancel := context.WithTimeout(ctx, quickTime)
 	defer cancel()
 	r := &resolver{result: &Result{}}

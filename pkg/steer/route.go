@@ -13,15 +13,15 @@ import (
 	"github.com/vnetradar/radar/pkg/telemetry/node"
 )
 
-// Way is how reports get to a collector, as routes are now.
-type Way struct {
+// Route is how reports get to a collector, as routes are now.
+type Route struct {
 	From      string     // namespace
 	Interface string     // by which they leave it
 	Router    netip.Addr // to which; not valid: the collector is on the link, or there
 }
 
-// WayOfReports is that of reports sent from a namespace, which is what Config.Via may name; "": that of this process.
-func WayOfReports(ctx context.Context, via string, to netip.Addr) (w Way, err error) {
+// RouteOfReports is that of reports sent from a namespace, which is what Config.Via may name; "": that of this process.
+func RouteOfReports(ctx context.Context, via string, to netip.Addr) (w Route, err error) {
 	from := node.Here()
 	if via != "" {
 		if from, err = findNetns(ctx, control.Device{Name: via, Spec: via}); err != nil {
