@@ -15,6 +15,7 @@ import (
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -33,7 +34,8 @@ two addresses are a flow of their own. Of NAT, -o wide shows the other side.
             socket, nobody listens, its rules. They count as delivered. What TCP
             itself frees is not in it (-o wide: ALLDROPPED has both). It is what
             radar loss --after-delivery shows
-  REORD     share of packets that arrived behind one sent later (RFC 4737, 3.3)`
+  REORD     share of packets that arrived behind one sent later (RFC 4737, 3.3)
+  NODES     the first and the last node of the path that most of its packets took`
 
 var flowSortNames = []string{
 	string(answer.ByPackets), string(answer.ByBytes), string(answer.ByRate), string(answer.ByLatency), string(answer.ByJitter),
@@ -71,7 +73,7 @@ func printFlows(k *kit.Kit, rows []aggregate.FlowRow) error {
 		{Title: "PACKETS", Right: true}, {Title: "BYTES", Right: true}, {Title: "RATE", Right: true},
 		{Title: "DURATION", Right: true}, {Title: "P50", Right: true}, {Title: "P99", Right: true},
 		{Title: "JITTER", Right: true}, {Title: "LOST", Right: true}, {Title: "DROPPED", Right: true}, {Title: "REORD", Right: true},
-		{Title: "PATHS", Right: true}, {Title: "FLOW"},
+		{Title: "PATHS", Right: true}, {Title: "NODES"}, {Title: "FLOW"},
 	}
 	if k.Output == kit.FormatWide {
 		columns = slices.Insert(columns, 10, kit.Column{Title: "DELIVERED", Right: true}, kit.Column{Title: "LEFT", Right: true},
@@ -105,7 +107,7 @@ func flowCells(k *kit.Kit, r *aggregate.FlowRow) []string {
 	}
 	cells := []string{
 		words.Decimal(r.Packets), words.Decimal(r.Bytes), rate, words.Duration(float64(r.DurationNs)), p50, p99,
-		jitter, percent(answer.LossShare(r)), words.Decimal(r.Dropped), reordered, paths, r.String(),
+		jitter, percent(answer.LossShare(r)), words.Decimal(r.Dropped), reordered, paths, nodesText(r), r.String(),
 	}
 	if k.Output != kit.FormatWide {
 		return cells
@@ -117,6 +119,22 @@ func flowCells(k *kit.Kit, r *aggregate.FlowRow) []string {
 		list = append(list, fmt.Sprintf("%s (%d)", p.Path, p.Packets))
 	}
 	return append(cells, natText(r), strings.Join(list, ", "))
+}
+
+// nodesText is the first and the last node of the path that most packets of a flow took; "..." is where it branches.
+func nodesText(r *aggregate.FlowRow) string {
+	if len(r.PathList) == 0 {
+		return ""
+	}
+	path := r.PathList[0].Path
+	first, _, several := strings.Cut(path, record.Arrow)
+	switch {
+	case !several:
+		return path
+	case strings.ContainsAny(path, "{,"):
+		return first + record.Arrow + "..."
+	}
+	return first + path[strings.LastIndex(path, record.Arrow):]
 }
 
 // natText shows what NAT made of a flow: "src=192.0.2.1:1024".
