@@ -27,7 +27,7 @@ func ReadCapture(path string, names map[uint32]string) (*Capture, error) {
 	c := &Capture{Path: path, info: collect.Info{Epoch: rand.Uint32(), Names: names, Join: captureJoin, All: true}}
 	packets, numbers := 0, &packet.Registry{}
 	var err error
-	c.info.Next, err = store.CapturePackets(path, &c.info, numbers, func(p *collect.Reported) {
+	c.info.Next, c.info.Counts, err = store.CapturePackets(path, &c.info, numbers, func(p *collect.Reported) {
 		if packets++; packets == 1 {
 			c.info.Since = time.Unix(0, p.UnixNs(numbers))
 		}

@@ -174,7 +174,7 @@ func (r *Reports) eachOf(ctx context.Context, s *Selection, fn func(*collect.Rep
 		}
 	}
 	if r.path != "" {
-		_, err := store.CapturePackets(r.path, i, numbers, selected)
+		_, _, err := store.CapturePackets(r.path, i, numbers, selected)
 		return numbers, notes, errors.Join(err, ctx.Err())
 	}
 	err := store.Packets(r.domain, i, r.stories(), numbers, selected)

@@ -60,20 +60,21 @@ func Packets(name string, info *collect.Info, s collect.Stories, numbers *packet
 	return err
 }
 
-// CapturePackets is Packets of a capture file at path that nobody keeps. info says how it is to be read.
-func CapturePackets(path string, info *collect.Info, numbers *packet.Registry, fn func(*collect.Reported)) (datagrams uint64, err error) {
+// CapturePackets is Packets of a capture file at path that nobody keeps. info says how it is to be read. counts are of its
+// reports.
+func CapturePackets(path string, info *collect.Info, numbers *packet.Registry, fn func(*collect.Reported)) (datagrams uint64, counts collect.Counts, err error) {
 	t, err := info.Translator()
 	if err != nil {
-		return 0, err
+		return 0, counts, err
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return 0, err
+		return 0, counts, err
 	}
 	defer file.Close()
 	capture, err := collect.OpenCapture(file)
 	if err != nil {
-		return 0, fmt.Errorf("read capture %s: %w", path, err)
+		return 0, counts, fmt.Errorf("read capture %s: %w", path, err)
 	}
 	t.Emit, t.Numbers = fn, numbers
 	err = eachIn(capture, func(p collect.Packet) error {
@@ -85,7 +86,7 @@ func CapturePackets(path string, info *collect.Info, numbers *packet.Registry, f
 	if err != nil {
 		err = fmt.Errorf("read capture %s: %w", path, err)
 	}
-	return datagrams, err
+	return datagrams, t.Counts, err
 }
 
 func eachOf(path string, number uint64, fn func(uint64, collect.Packet) error) error {

@@ -46,10 +46,29 @@ func (p *transit) span(w witness) (from, to int64, two bool) {
 	switch {
 	case w == byCaptures || p.r == nil:
 		return p.from.at, p.to.at, p.from != p.to
-	case p.r.LatencyNs == nil:
+	case p.r.LatencyNs != nil:
+		return p.r.TNs, p.r.TNs + *p.r.LatencyNs, true
+	}
+	// A packet that was lost has no latency. It was seen last at its last hop, or where it was lost.
+	var last *int64
+	for i := range p.r.Hops {
+		last = later(last, p.r.Hops[i].AtNs)
+	}
+	if p.r.Loss != nil {
+		last = later(last, p.r.Loss.AtNs)
+	}
+	if last == nil {
 		return p.r.TNs, p.r.TNs, false
 	}
-	return p.r.TNs, p.r.TNs + *p.r.LatencyNs, true
+	return p.r.TNs, p.r.TNs + *last, true
+}
+
+// later is the later of two times; nil: neither is known.
+func later(x, y *int64) *int64 {
+	if x == nil || y != nil && *y > *x {
+		return y
+	}
+	return x
 }
 
 // began is when radar saw it first: radar selects packets by this time.

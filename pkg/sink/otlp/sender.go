@@ -111,6 +111,7 @@ type Sender struct {
 	stop      context.CancelFunc
 	trying    bool      // a request is tried again, since
 	since     time.Time // for the one who sends
+	why       error     // it is tried again
 
 	mu     sync.Mutex
 	counts Counts
@@ -247,6 +248,13 @@ func (s *Sender) send(ctx context.Context, q *request) {
 		if most = s.Away; s.trying {
 			begin = s.since
 		}
+		if s.why != nil && time.Since(begin) > most { // a collector that hangs would take a time-out for each request
+			s.count(func(c *Counts) {
+				c.Failed += uint64(q.spans)
+				c.failed(s.why.Error())
+			})
+			return
+		}
 	}
 	var last error // why it is to be tried again
 	for {
@@ -261,7 +269,7 @@ func (s *Sender) send(ctx context.Context, q *request) {
 		}
 		a := s.transport.Export(ctx, &q.data)
 		if a.Err == nil {
-			s.trying = false
+			s.trying, s.why = false, nil
 			s.taken(q, &a)
 			return
 		}
@@ -276,7 +284,7 @@ func (s *Sender) send(ctx context.Context, q *request) {
 			})
 			return
 		}
-		last = a.Err
+		last, s.why = a.Err, a.Err
 		if !s.trying {
 			if s.trying, s.since = true, begin; s.Again != nil {
 				s.Again(a.Err)

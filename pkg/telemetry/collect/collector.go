@@ -115,8 +115,9 @@ func (c *Collector) take(p Packet) (*Template, error) {
 	c.gaps.add(m)
 	keep := c.store.Info().All
 	var t *Template
+	noArrival := 0
 	c.translator.Observe(m, func(o *Observed) {
-		c.translator.Counts.NoArrival += uint64(o.NoArrival)
+		noArrival += o.NoArrival
 		c.translator.measured(o, &c.report, p.At)
 		if c.engine.Add(&c.report, c.Changed) > 0 || o.Dropped {
 			keep = true
@@ -133,6 +134,7 @@ func (c *Collector) take(p Packet) (*Template, error) {
 		c.translator.came = append(c.translator.came, card)
 	})
 	if !keep {
+		c.translator.Counts.NoArrival += uint64(noArrival) // Packets counts those of what is kept
 		c.translator.join()
 		return t, nil
 	}

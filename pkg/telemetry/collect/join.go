@@ -178,8 +178,30 @@ func (p *postcards) free(cards []card) {
 // them. Else who does not say when the packet left is the last one, who does not say when it came the first. What is left
 // is in the order in which it was reported.
 func alongTheWay(cards []*card) {
+	slices.SortStableFunc(cards, func(x, y *card) int { return cmp.Compare(y.ttl, x.ttl) })
+	for len(cards) > 1 {
+		n := 1
+		for n < len(cards) && cards[n].ttl == cards[0].ttl {
+			n++
+		}
+		sortAlike(cards[:n])
+		cards = cards[n:]
+	}
+}
+
+// sortAlike is alongTheWay of postcards with one TTL. Times decide only if they are all of one clock: with some of them, three
+// postcards could each stand before the next one.
+func sortAlike(cards []*card) {
+	byTime := !slices.ContainsFunc(cards, func(c *card) bool {
+		_, ok := c.stay.begin()
+		return !ok || !c.stay.clock.shared || c.stay.clock != cards[0].stay.clock
+	})
 	slices.SortStableFunc(cards, func(x, y *card) int {
-		return cmp.Or(int(y.ttl)-int(x.ttl), x.stay.compare(&y.stay), x.stay.end()-y.stay.end())
+		order := x.stay.end() - y.stay.end()
+		if byTime {
+			order = cmp.Or(x.stay.compare(&y.stay), order)
+		}
+		return order
 	})
 }
 

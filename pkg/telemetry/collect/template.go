@@ -49,10 +49,10 @@ type templates struct {
 
 // make makes the template of reports like one: p is its packet, m and o what the decoder has made
 // of it, r its measures, e the engine that has heard it. It is valid until the next call; nil: there
-// is none.
+// is none, as of reports of which more is counted.
 func (t *templates) make(p Packet, m *intwire.Message, o *Observed, r *metrics.Report, e *metrics.Engine) *Template {
 	var err error
-	if _, t.payload, err = p.UDP(); err != nil || !o.Quoted || o.Dropped || o.Queued || m.HasGroup && len(m.Reports) != 1 {
+	if _, t.payload, err = p.UDP(); err != nil || !o.Quoted || o.Dropped || o.Queued || o.NoArrival > 0 || m.HasGroup && len(m.Reports) != 1 {
 		return nil
 	}
 	if !e.Quiet(r, &t.quiet) {

@@ -137,8 +137,9 @@ func (t *Translator) link(from, to *stay) (ns int64, ok bool) {
 	return t.passed(from.since(from.out, to, to.in))
 }
 
-// dated gives a packet the time at which the first node had it, if a clock that all nodes share tells it: it is none of
-// a day far from when the report came. Reports come in batches, and not in the order of what they tell.
+// dated gives a packet the time at which the first node had it, if a clock that all nodes share says so, and that time is
+// less than mostBetween from when the report came. Reports come in batches, and not in the order of what they report.
+// Times of 32 bits are always that near, unless they go round slowly: they count only of a clock that is known.
 func (p *Reported) dated(list []stay, came int64) {
 	if len(list) == 0 || !list[0].clock.shared {
 		return
@@ -146,6 +147,9 @@ func (p *Reported) dated(list []stay, came int64) {
 	raw, ok := list[0].begin()
 	unit := uint64(list[0].unit)
 	if list[0].short {
+		if !list[0].clock.of.IsValid() && unit<<32 <= 2*uint64(mostBetween) {
+			return
+		}
 		raw = whole(uint32(raw), uint64(came)/unit)
 	}
 	if !ok || raw > math.MaxInt64/unit {

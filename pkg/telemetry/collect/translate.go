@@ -190,6 +190,7 @@ func (t *Translator) Observe(m *intwire.Message, fn func(*Observed)) {
 func (t *Translator) Packets(m *intwire.Message, at time.Time, number uint64) {
 	nth, cards, came := 0, 0, at.UnixNano()
 	t.Observe(m, func(o *Observed) {
+		t.Counts.NoArrival += uint64(o.NoArrival)
 		if !o.Quoted {
 			t.Counts.NoPacket++
 			return

@@ -51,8 +51,9 @@ type packet[K comparable, T any] struct {
 	trace Trace
 	nodes []uint64 // that have told
 	cards []T
-	first int64         // when the first one came, Unix ns
-	next  *packet[K, T] // of the same name, behind it
+	first int64 // when the first one came, Unix ns
+	// Of the same name, behind it and before it.
+	next, before *packet[K, T]
 }
 
 // alike are packets of one name that are waited for, in the order of their first postcards.
@@ -66,6 +67,7 @@ type told[K comparable, T any] struct {
 	node uint64
 	last *packet[K, T] // the one that its last postcard was of; nil: it is gone, or there was none
 	hole *packet[K, T] // the first that it has passed over; nil: none
+	lost bool          // its last postcard is of none of the packets that were looked at, and there were more
 }
 
 // find is the packet that a postcard is of; nil: one that nobody has told of yet. Nodes tell of packets that differ in
@@ -89,18 +91,38 @@ func (a *alike[K, T]) find(of *Of[K]) *packet[K, T] {
 	if node.last != nil {
 		from = node.last.next
 	}
-	p, passed := from.find(of)
-	if p == nil && node.hole != nil { // it came late
-		p, _ = node.hole.find(of)
-		return p
-	}
-	if p != nil {
-		node.last = p
-		if node.hole == nil {
-			node.hole = passed
+	late := node.hole
+	p, passed, all := from.find(of)
+	if p == nil && late != nil {
+		if p, _, _ = late.find(of); p != nil {
+			return p
 		}
 	}
+	if p == nil && !all { // it has lost many: the packet is among the newest ones
+		p = a.last.findBack(of)
+	}
+	if node.hole == nil {
+		node.hole = passed
+	}
+	node.lost = p == nil && !all
+	if p != nil {
+		node.last = p
+	}
 	return p
+}
+
+// findBack is the oldest of the packets up to p that the postcard can be of.
+func (p *packet[K, T]) findBack(of *Of[K]) (found *packet[K, T]) {
+	for range maxAlike {
+		if p == nil {
+			break
+		}
+		if len(p.cards) < MaxCards && p.trace.fits(&of.Trace) && !slices.Contains(p.nodes, of.Node) {
+			found = p
+		}
+		p = p.before
+	}
+	return found
 }
 
 func (a *alike[K, T]) toldBy(node uint64) int {
@@ -108,23 +130,21 @@ func (a *alike[K, T]) toldBy(node uint64) int {
 }
 
 // find is the first packet from p on that the postcard can be of, and the first that was passed over and of which the
-// node might still tell.
-func (p *packet[K, T]) find(of *Of[K]) (found, passed *packet[K, T]) {
+// node might still tell. all: there are no packets behind those that were looked at.
+func (p *packet[K, T]) find(of *Of[K]) (found, passed *packet[K, T], all bool) {
 	for range maxAlike {
 		if p == nil {
-			break
+			return nil, passed, true
 		}
-		if len(p.cards) < MaxCards && !slices.Contains(p.nodes, of.Node) {
+		if len(p.cards) < MaxCards && (passed == nil || p.trace.fits(&of.Trace)) && !slices.Contains(p.nodes, of.Node) {
 			if p.trace.fits(&of.Trace) {
-				return p, passed
+				return p, passed, false
 			}
-			if passed == nil {
-				passed = p
-			}
+			passed = p
 		}
 		p = p.next
 	}
-	return nil, passed
+	return nil, passed, p == nil
 }
 
 // Add takes a postcard. It calls Emit for packets whose window has ended.
@@ -150,8 +170,9 @@ func (j *Joiner[K, T]) Add(of *Of[K], card T) {
 	p.nodes, p.cards = append(p.nodes, of.Node), append(p.cards, card)
 	j.order = append(j.order, p)
 	if a != nil {
-		a.last.next = p
-		if at := a.toldBy(of.Node); at >= 0 {
+		a.last.next, p.before = p, a.last
+		// Where packets were not looked at, its next postcard may be of one of these.
+		if at := a.toldBy(of.Node); at >= 0 && !a.told[at].lost {
 			a.told[at].last = p
 		}
 	} else {
@@ -211,7 +232,7 @@ func (j *Joiner[K, T]) forget(p *packet[K, T]) {
 		}
 		return
 	}
-	a.first = p.next
+	a.first, p.next.before = p.next, nil
 	for i := range a.told {
 		if a.told[i].last == p {
 			a.told[i].last = nil

@@ -13,8 +13,9 @@ type Trace struct {
 	content [tracedBytes]byte
 }
 
-// tracedBytes is how much of a payload is compared: what counts packets mostly stands in front.
-const tracedBytes = 16
+// tracedBytes is how much of a payload is compared: what counts packets mostly stands in front, but in QUIC behind a
+// connection ID of up to 20 bytes.
+const tracedBytes = 32
 
 // Content sets what is quoted of the payload.
 func (x *Trace) Content(b []byte) { x.n = uint8(copy(x.content[:], b)) }

@@ -34,7 +34,7 @@ func Selectors(ctx context.Context, d *domain.Domain, node, port string) []strin
 	}
 	f := newFinder()
 	defer f.close()
-	specs := f.behind(topo.SpecOf(*own), port)
+	specs := f.behind(ctx, topo.SpecOf(*own), port)
 	specs = slices.DeleteFunc(specs, func(s topo.NodeSpec) bool {
 		return slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return !n.Removed && n.Inum == s.Inum })
 	})
@@ -64,29 +64,45 @@ func (f *finder) close() {
 	}
 }
 
-// behind are the namespaces that a packet can get to which leaves a namespace by an interface.
-func (f *finder) behind(s topo.NodeSpec, port string) []topo.NodeSpec {
-	far, index, ok := f.otherEnd(s, port)
-	if !ok {
-		return nil
-	}
-	handle, links, err := far.Links()
+// mostMembers bounds how many members of a bridge are looked at.
+const mostMembers = 256
+
+// behind are the namespaces that a packet can get to which leaves a namespace by an interface. The search ends with ctx.
+func (f *finder) behind(ctx context.Context, s topo.NodeSpec, port string) []topo.NodeSpec {
+	near, err := f.look(s)
 	if err != nil {
 		return nil
 	}
-	handle.Close()
+	defer near.Close()
+	out := slices.IndexFunc(near.links, func(l netlink.Link) bool { return l.Attrs().Name == port })
+	if out < 0 {
+		return nil
+	}
+	far, index, ok := near.otherEnd(near.links[out])
+	if !ok {
+		return nil
+	}
+	there, err := f.look(far)
+	if err != nil {
+		return nil
+	}
+	defer there.Close()
 	bridge := 0
-	for _, l := range links {
+	for _, l := range there.links {
 		if l.Attrs().Index == index {
 			bridge = l.Attrs().MasterIndex
 		}
 	}
 	var list []topo.NodeSpec
-	for _, l := range links {
-		if bridge == 0 || l.Attrs().MasterIndex != bridge || l.Attrs().Index == index || len(list) == Most {
+	looked := 0
+	for _, l := range there.links {
+		if bridge == 0 || l.Attrs().MasterIndex != bridge || l.Attrs().Index == index {
 			continue
 		}
-		if next, _, ok := f.otherEnd(far, l.Attrs().Name); ok && next.Inum != s.Inum {
+		if looked++; looked > mostMembers || len(list) == Most || ctx.Err() != nil {
+			break
+		}
+		if next, _, ok := there.otherEnd(l); ok && next.Inum != s.Inum {
 			list = append(list, next)
 		}
 	}
@@ -96,25 +112,34 @@ func (f *finder) behind(s topo.NodeSpec, port string) []topo.NodeSpec {
 	return list
 }
 
-// otherEnd finds the namespace that holds the other end of an interface, and the interface there.
-func (f *finder) otherEnd(s topo.NodeSpec, port string) (far topo.NodeSpec, index int, ok bool) {
+// view is what a namespace has, and which others it knows.
+type view struct {
+	*netlink.Handle
+	links []netlink.Link
+	known map[int]topo.NodeSpec // by the ids that it gives them
+}
+
+// look reads a namespace. The caller closes the view.
+func (f *finder) look(s topo.NodeSpec) (*view, error) {
 	handle, links, err := s.Links()
 	if err != nil {
-		return far, 0, false
+		return nil, err
 	}
-	defer handle.Close()
-	i := slices.IndexFunc(links, func(l netlink.Link) bool { return l.Attrs().Name == port })
-	if i < 0 {
-		return far, 0, false
-	}
-	a := links[i].Attrs()
-	if kind := links[i].Type(); kind != "veth" && kind != "netkit" || a.NetNsID < 0 || a.ParentIndex <= 0 {
-		return far, 0, false
-	}
+	v := &view{handle, links, make(map[int]topo.NodeSpec)}
 	for i, ns := range f.open {
-		if id, err := handle.GetNetNsIdByFd(int(ns)); err == nil && id == a.NetNsID {
-			return f.specs[i], a.ParentIndex, true
+		if id, err := handle.GetNetNsIdByFd(int(ns)); err == nil && id >= 0 {
+			v.known[id] = f.specs[i]
 		}
 	}
-	return far, 0, false
+	return v, nil
+}
+
+// otherEnd finds the namespace that holds the other end of an interface, and the interface there.
+func (v *view) otherEnd(l netlink.Link) (far topo.NodeSpec, index int, ok bool) {
+	a := l.Attrs()
+	if kind := l.Type(); kind != "veth" && kind != "netkit" || a.NetNsID < 0 || a.ParentIndex <= 0 {
+		return far, 0, false
+	}
+	far, ok = v.known[a.NetNsID]
+	return far, a.ParentIndex, ok
 }

@@ -78,10 +78,8 @@ func TestLocalIn(t *testing.T) {
 		if err != nil || len(c.Warnings) > 0 {
 			t.Fatalf("%s: %v, %v", when, err, c)
 		}
-		if got := l.netfilterLinks(); got != want {
-			t.Errorf("%s: %d links, want %d", when, got, want)
-		}
-		// The kernel frees a program some time after its last user has let it go.
+		// The kernel frees a link, and then its program, some time after its last user has let it go.
+		nstest.WaitFor(t, fmt.Sprintf("%s: %d links", when, want), func() bool { return l.netfilterLinks() == want })
 		nstest.WaitFor(t, fmt.Sprintf("%s: the program to be loaded %d times", when, min(want, 1)), func() bool {
 			return l.loaded()["radar_local_in"] == min(want, 1)
 		})
