@@ -203,7 +203,7 @@ bench-record: need-go ## bin/bench.json becomes the recorded run, of which docs/
 	go run ./cmd/bench -record bin/bench.json
 bench-check: need-go ## whether the recorded figures are of the programs in this tree
 	go run ./cmd/bench -recorded
-bench-pages: need-go ## these pages anew, of the recorded run (go test ./cmd/bench says whether they are)
+bench-pages: need-go ## these pages anew, of the recorded run (go test ./cmd/bench/result checks them)
 	go run ./cmd/bench -pages
 
 .PHONY: experiments experiments-report experiments-record experiments-check experiments-env

@@ -122,7 +122,10 @@ func Decode[T any](k Kind, name string, b []byte, check func(*T) error) (*T, err
 		Version int    `json:"version"`
 	}
 	d := new(T)
-	err := errors.Join(json.Unmarshal(b, &head), json.Unmarshal(b, d))
+	err := json.Unmarshal(b, &head)
+	if whole := json.Unmarshal(b, d); err == nil && head.Version == k.Version { // another version's fields may have other types
+		err = whole
+	}
 	if err == nil && head.Version != k.Version {
 		itself, _ := json.Marshal(map[string]string{"name": name}) // paths are made of it, whatever such a description says
 		_ = json.Unmarshal(itself, d)

@@ -30,7 +30,7 @@ func (p *Paced) C() <-chan struct{} {
 
 // IsDue reports, after something came from C, whether what it stands for is to be done now. Else C has something when it is.
 func (p *Paced) IsDue(now time.Time) bool {
-	if p.waits || !now.Before(p.next) {
+	if !now.Before(p.next) { // something else may have been done while it waited
 		p.waits = false
 		return true
 	}

@@ -3,6 +3,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -153,7 +154,11 @@ func differences(held, want *State) (lines []string) {
 		lines = append(lines, "packets with INT are marked by "+want.Mark)
 	}
 	if held.Collector != want.Collector || held.Report != want.Report || held.Via != want.Via {
-		lines = append(lines, fmt.Sprintf("reports of version %s go to %v", want.Report, want.Collector))
+		from := ""
+		if held.Via != want.Via {
+			from = ", from " + cmp.Or(want.Via, "the namespace of the service")
+		}
+		lines = append(lines, fmt.Sprintf("reports of version %s go to %v%s", want.Report, want.Collector, from))
 	}
 	before, now := make(map[string]bool), make(map[string]bool)
 	for i := range held.Entries {

@@ -57,11 +57,11 @@ func (c *conn) steps(want *control.State, entries []node.Entry) (*steps, error) 
 			s.off, n = []string{n.Name}, nil
 		}
 	}
-	before, from := &node.Options{}, ""
+	before, from := &node.Options{}, node.Place{}
 	if s.d != nil && !s.all {
-		before, from = &s.d.Options, s.d.Via.Spec
+		before, from = &s.d.Options, s.d.Via
 	}
-	if len(want.Ports) > 0 && (before.Address != want.Collector || from != via(want) || before.Report != want.Report || before.Quote != want.Quote) {
+	if len(want.Ports) > 0 && (before.Address != want.Collector || !isVia(from, want) || before.Report != want.Report || before.Quote != want.Quote) {
 		s.options = true
 		s.addf("reports of version %s go to %v, from %s, with %d bytes of the packet", want.Report, want.Collector, via(want), want.Quote)
 	}
@@ -208,6 +208,15 @@ func (s *steps) attach(ctx context.Context, isNew bool) error {
 		isNew = false
 	}
 	return nil
+}
+
+// isVia reports whether reports are sent from the namespace that is wanted. One that was made anew has the same name; ours may
+// have several.
+func isVia(from node.Place, want *control.State) bool {
+	if want.Via == "" {
+		return from.Inum == node.Here().Inum
+	}
+	return from.Spec == want.Via && !from.IsGone()
 }
 
 // via is what the namespace is called that reports are sent from.

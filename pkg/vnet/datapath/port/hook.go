@@ -47,23 +47,23 @@ func Replace(dom *domain.Domain, old, port *domain.Port, progs *ebpf.Map) error 
 	}
 	err := replace(dom, port, progs)
 	if err != nil {
-		_ = replace(dom, old, progs) // the first error is the one to tell
+		_ = replace(dom, old, progs) // what fails there says less than the first error
 	}
 	return err
 }
 
+// replace tries both sides: what is put back on one must not depend on the other.
 func replace(dom *domain.Domain, port *domain.Port, progs *ebpf.Map) error {
 	stubs, err := newStubs(port, progs)
 	if err != nil {
 		return err
 	}
 	defer stubs.Close()
+	var errs []error
 	for _, d := range system.Directions {
-		if err := system.Backpack.Failed(d, At(dom, port).At(d).Replace(stubs[d])); err != nil {
-			return err
-		}
+		errs = append(errs, system.Backpack.Failed(d, At(dom, port).At(d).Replace(stubs[d])))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Detach takes both programs off a port, and with them a clsact qdisc that is ours and empty. It runs in the port's namespace where
