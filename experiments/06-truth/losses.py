@@ -165,7 +165,7 @@ def await_ends(radar):
 
 def row(kind, sent, received, counted, radar):
     """What was made beside what radar found."""
-    places = radar.ask("loss", "--dport", kind.dport, *(["--local"] if kind.local else []))
+    places = radar.ask("loss", "--dport", kind.dport, *(["--after-delivery"] if kind.local else []))
     here = [p for p in places if (p.get("node"), p.get("port"), p.get("at")) == (kind.node, kind.port, kind.at)]
     reason = [p for p in here if p.get("reason") in kind.reasons]
     missing = set(range(1, sent + 1)) - received

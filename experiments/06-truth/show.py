@@ -116,7 +116,7 @@ def losses(data):
     table = Table(
         ["kind", "sent", "not received", "counted by", "count", "radar", "in the right place", "for the right reason", "other packets", "radar says"],
         [[name, *(r[key] for key in keys), "; ".join(map(place, r["places"]))] for name, r in zip(names, rows)],
-        "All kinds but the last two are sent mixed. Other packets: those that only radar or only the receiver misses. After delivery: radar loss --local. "
+        "All kinds but the last two are sent mixed. Other packets: those that only radar or only the receiver misses. After delivery: radar loss --after-delivery. "
         "What is lost in user space no kernel tells of: radar sees that it did not come out. The same becomes of drops that the kernel does not show: "
         f"its hook was busy with another one for {max(r['missed_by_hook'] for r in rows)} of them, or a process was running that it protects from all hooks.",
     )

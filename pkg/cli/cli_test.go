@@ -381,4 +381,7 @@ func TestGroups(t *testing.T) {
 	if _, stderr, code := clitest.Radar(t, "metrics"); code != kit.ExitUsage || !strings.Contains(stderr, "unknown command") {
 		t.Errorf("radar metrics: code %d, %s", code, stderr)
 	}
+	if _, stderr, code := clitest.Radar(t, "loss", "--local"); code != kit.ExitUsage || !strings.Contains(stderr, "unknown flag: --local") {
+		t.Errorf("radar loss --local: code %d, %s", code, stderr)
+	}
 }
