@@ -142,6 +142,10 @@ func (c *Counts) addUnderWay(p *packet.Packet, asked bool) {
 // Sums are the packets, counted, with the names that the sources give nodes and ports.
 func (c *Counts) Sums() (*aggregate.Aggregates, packet.Names) { return c.sums, c.own }
 
+// ChoosesFlows reports whether rows are of some flows alone, chosen among all packets since attach: Totals, and the
+// paths of Sums, are then of all flows.
+func (c *Counts) ChoosesFlows() bool { return c.keep != nil }
+
 // Totals are the sums over all packets.
 func (c *Counts) Totals() aggregate.Totals { return c.sums.Totals() }
 

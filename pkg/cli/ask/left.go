@@ -49,9 +49,10 @@ func (l left) note(k *kit.Kit, ctx context.Context, d *domain.Domain) {
 	if d == nil || k.Output.Raw() {
 		return
 	}
-	ports := slices.SortedFunc(maps.Keys(l), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(l[b], l[a]), slices.Compare(a[:], b[:]))
+	ports := slices.DeleteFunc(slices.Collect(maps.Keys(l)), func(p [2]string) bool {
+		return !slices.ContainsFunc(d.Nodes, func(n domain.Node) bool { return n.Name == p[0] && !n.Removed }) // reports name switches
 	})
+	slices.SortFunc(ports, func(a, b [2]string) int { return cmp.Or(cmp.Compare(l[b], l[a]), slices.Compare(a[:], b[:])) })
 	for _, p := range ports[:min(len(ports), mostLeft)] {
 		selectors := beyond.Selectors(ctx, d, p[0], p[1])
 		if len(selectors) == 0 {
@@ -64,11 +65,12 @@ func (l left) note(k *kit.Kit, ctx context.Context, d *domain.Domain) {
 
 // withLeft is show, and then the note about the packets of the answer that left.
 func withLeft(k *kit.Kit, s *answer.Sources, show func(*answer.Counts) error) func(*answer.Counts) error {
-	if s.Ring() == nil || k.View != nil {
+	if s.Ring() == nil {
 		return show
 	}
 	return func(c *answer.Counts) error {
-		if err := show(c); err != nil || c.Totals().Left == 0 {
+		// With -f namespaces would be opened for each answer. Where flows are asked for, paths do not tell them apart.
+		if err := show(c); err != nil || k.View != nil || c.ChoosesFlows() || c.Totals().Left == 0 {
 			return err
 		}
 		l := make(left)

@@ -3,12 +3,16 @@
 package ask
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/vnetradar/radar/lab/test/nstest"
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // Packets that left say how to follow them there; the command does what it says.
@@ -25,10 +29,23 @@ func TestLeft(t *testing.T) {
 			t.Errorf("radar %s says\n%s\nwant %q", args, out, want)
 		}
 	}
-	for _, args := range []string{"packets -o json", "paths -o csv", "paths 10.0.9.9"} {
-		if out := w.Radar(kit.ExitOK, strings.Fields(args)...); strings.Contains(out, "to follow") {
+	for _, args := range []string{"packets -o json", "paths -o csv", "paths 10.0.9.9", "loss --by flow 10.0.9.8 10.0.9.9"} {
+		if out := w.Radar(kit.ExitOK, strings.Fields(args)...); strings.Contains(out, "to follow") { // rows of flows: paths do not tell them apart
 			t.Errorf("radar %s says\n%s", args, out)
 		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var again clitest.Growing
+	done := make(chan int)
+	go func() {
+		done <- clitest.Run(ctx, []string{"loss", "-f", "--interval", "50ms"}, strings.NewReader(""), &again, &again)
+	}()
+	nstest.WaitFor(t, "answers", func() bool {
+		return strings.Count(again.String(), "PACKETS") >= 2 || strings.Count(again.String(), "in the last") >= 2
+	})
+	stop()
+	if code := <-done; code != kit.ExitOK || strings.Contains(again.String(), "to follow") { // namespaces are not opened for each of them
+		t.Errorf("radar loss -f: exit code %d\n%s", code, &again)
 	}
 	_, command, _ := strings.Cut(want, ": radar ")
 	w.Radar(kit.ExitOK, strings.Fields(command)...)
@@ -52,5 +69,19 @@ func TestLeft(t *testing.T) {
 				t.Errorf("radar %s --dst %s says\n%s\nwant %q", args, to, out, want)
 			}
 		}
+	}
+}
+
+// Ports of switches, which reports name and nobody can attach to, take no place of a domain's own.
+func TestLeftOfSwitches(t *testing.T) {
+	d := &domain.Domain{Name: "d", Nodes: []domain.Node{{ID: 1, Name: "sw", Spec: "netns:sw"}}, Ports: []domain.Port{{Node: 1, Name: "br0", Place: domain.Bridge}}}
+	l := left{{"sw", "br0"}: 1}
+	for i := range mostLeft {
+		l[[2]string{fmt.Sprintf("int-%d", i), "7"}] = 9
+	}
+	var said bytes.Buffer
+	l.note(kit.New(nil, &bytes.Buffer{}, &said), t.Context(), d)
+	if want := "1 packet left at sw/br0: to follow them there: radar attach --domain d -d netns:sw\n"; !strings.HasSuffix(said.String(), want) {
+		t.Errorf("%q, want %q", said.String(), want)
 	}
 }
