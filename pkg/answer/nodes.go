@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -32,35 +33,59 @@ type NoAddress struct{ Node string }
 // Error says so in a few words.
 func (e *NoAddress) Error() string { return fmt.Sprintf("node %q owns no address", e.Node) }
 
-// NodeAddresses are the addresses that a node of a domain owns, but for those that others have, too. The
-// error is domain.ErrNotAttached, *NoSuchNode or *NoAddress, or says why they cannot be read.
-func NodeAddresses(domainName, node string) (list []netip.Addr, err error) {
-	err = withHandle(domainName, func(h *datapath.Handle) error {
-		owned, err := h.Addresses()
-		if err != nil {
+// Owners knows the addresses of a domain's nodes. They are read once, when it is asked for the first: an expression that
+// somebody else wrote can have hundreds of names. It is for one question, since nodes come and go.
+type Owners struct {
+	read func() (*owned, error)
+}
+
+// owned has what each name stands for.
+type owned struct {
+	domain    *domain.Domain
+	addresses map[string][]netip.Addr // of every node that is known
+}
+
+// OwnersOf knows those of a domain.
+func OwnersOf(domainName string) *Owners {
+	return &Owners{sync.OnceValues(func() (o *owned, err error) {
+		err = withHandle(domainName, func(h *datapath.Handle) error {
+			by, err := h.Addresses()
+			o = newOwned(h.Domain, by)
 			return err
-		}
-		known := false
-		for _, n := range namedNodes(h.Domain) {
-			if n.name != node {
-				continue
-			}
-			known = true
-			for _, addr := range owned[n.id] {
-				if !addr.IsLoopback() && !addr.IsLinkLocalUnicast() {
-					list = append(list, addr)
-				}
-			}
-		}
-		switch {
-		case !known:
-			return noSuchNode(node, h.Domain)
-		case len(list) == 0:
-			return &NoAddress{node}
-		}
-		return nil
-	})
-	return list, err
+		})
+		return o, err
+	})}
+}
+
+func newOwned(d *domain.Domain, by map[uint16][]netip.Addr) *owned {
+	o := &owned{d, make(map[string][]netip.Addr)}
+	for _, n := range namedNodes(d) {
+		list := slices.DeleteFunc(slices.Clone(by[n.id]), func(a netip.Addr) bool { return a.IsLoopback() || a.IsLinkLocalUnicast() })
+		o.addresses[n.name] = append(o.addresses[n.name], list...)
+	}
+	return o
+}
+
+// Addresses are those that a node owns, but for those that others have, too. The error is domain.ErrNotAttached,
+// *NoSuchNode or *NoAddress, or says why they cannot be read.
+func (n *Owners) Addresses(node string) ([]netip.Addr, error) {
+	o, err := n.read()
+	if err != nil {
+		return nil, err
+	}
+	list, known := o.addresses[node]
+	switch {
+	case !known:
+		return nil, noSuchNode(node, o.domain)
+	case len(list) == 0:
+		return nil, &NoAddress{node}
+	}
+	return list, nil
+}
+
+// AddressesOf puts the addresses of nodes in the place of their names. Errors are those of Addresses.
+func (n *Owners) AddressesOf(values []string) ([]string, error) {
+	return addressesOf(values, n.Addresses)
 }
 
 func withHandle(domainName string, do func(*datapath.Handle) error) error {

@@ -161,7 +161,7 @@ func TestOpenFails(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(steps)) { // each leaves its reports to the next
 		steps[what]()
 	}
-	if _, err := NodeAddresses(name, "h1"); !errors.Is(err, domain.ErrNotAttached) {
+	if _, err := OwnersOf(name).Addresses("h1"); !errors.Is(err, domain.ErrNotAttached) {
 		t.Errorf("addresses of a node of nothing: %v", err)
 	}
 	d := &domain.Domain{Name: "d", Nodes: []domain.Node{{ID: 1, Name: "h1"}, {ID: 3, Name: "h1", Removed: true}}, VMs: []domain.VM{{ID: 2, Name: "vm"}}}

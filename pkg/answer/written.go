@@ -30,11 +30,6 @@ func ParseTime(s string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q: use a duration (5m), a time of today (15:04, 15:04:05) or a time of RFC 3339 (2006-01-02T15:04:05Z)", s)
 }
 
-// AddressesOf puts the addresses of a domain's nodes in the place of their names. Errors are those of NodeAddresses.
-func AddressesOf(domainName string, values []string) ([]string, error) {
-	return addressesOf(values, func(node string) ([]netip.Addr, error) { return NodeAddresses(domainName, node) })
-}
-
 func addressesOf(values []string, of func(node string) ([]netip.Addr, error)) ([]string, error) {
 	var list []string
 	for _, value := range values {
@@ -57,13 +52,19 @@ func addressesOf(values []string, of func(node string) ([]netip.Addr, error)) ([
 	return list, nil
 }
 
-// WithAddresses puts the addresses of nodes in the place of their names in an expression; of is AddressesOf.
+// WithAddresses puts the addresses of nodes in the place of their names in an expression; of is AddressesOf. It is asked
+// once for each name.
 func WithAddresses(text string, of func([]string) ([]string, error)) (string, error) {
+	known := make(map[string][]string)
 	return filter.WithAddresses(text, func(name string) ([]string, error) {
+		if list, ok := known[name]; ok {
+			return list, nil
+		}
 		list, err := of([]string{name})
 		if _, none := errors.AsType[*NoSuchNode](err); none {
-			return nil, nil
+			list, err = nil, nil
 		}
+		known[name] = list
 		return list, err
 	})
 }

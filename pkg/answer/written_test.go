@@ -3,8 +3,14 @@
 package answer
 
 import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 func TestParseTime(t *testing.T) {
@@ -28,5 +34,30 @@ func TestParseTime(t *testing.T) {
 		if (err == nil) != c.ok || !got.Equal(c.want) {
 			t.Errorf("parseTime(%q) = %v, %v; want %v, ok %v", c.in, got, err, c.want, c.ok)
 		}
+	}
+}
+
+// However many names an expression has: addresses are read once, and each name is looked for once.
+func TestManyNames(t *testing.T) {
+	reads, asked := 0, make(map[string]int)
+	d := &domain.Domain{Name: "d", Nodes: []domain.Node{{ID: 1, Name: "h1"}, {ID: 2, Name: "h1", Removed: true}, {ID: 3, Name: "r1"}}}
+	owners := &Owners{sync.OnceValues(func() (*owned, error) {
+		reads++
+		return newOwned(d, map[uint16][]netip.Addr{1: {netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("10.0.0.1")}, 2: {netip.MustParseAddr("fe80::1"), netip.MustParseAddr("10.0.0.2")}}), nil
+	})}
+	of := func(names []string) ([]string, error) {
+		asked[names[0]]++
+		return owners.AddressesOf(names)
+	}
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "h1 a b%d ", i)
+	}
+	got, err := WithAddresses(text.String(), of)
+	if !strings.HasPrefix(got, "(10.0.0.1 or 10.0.0.2) a b0 (10.0.0.1 ") || err != nil || reads != 1 || len(asked) != 102 || asked["h1"] != 1 || asked["a"] != 1 {
+		t.Errorf("%q, %v: read %d times, asked %v", got, err, reads, asked)
+	}
+	if _, err := WithAddresses("host r1", of); err == nil || err.Error() != `node "r1" owns no address` {
+		t.Error(err)
 	}
 }

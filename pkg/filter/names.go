@@ -22,8 +22,8 @@ const (
 // also that of a port or a protocol: the machine decides where it looks these up. What would hold that lock for long
 // is refused, too, before libpcap sees it.
 func CompileNumeric(text string) (*Expr, error) {
-	if err := tooMuch(text); err != nil {
-		return nil, fmt.Errorf("filter expression %s: %w", quote(text), err)
+	if err := CheckBounds(text); err != nil {
+		return nil, err
 	}
 	if name := nameIn(text); name != "" {
 		return nil, fmt.Errorf("filter expression %s: %s is a name, or no word of the language: names are not looked up here, give addresses and numbers", quote(text), quote(name))
@@ -64,6 +64,14 @@ var (
 
 // joint is what joins two tests.
 var joint = regexp.MustCompile(`&&|\|\||\b(and|or)\b`)
+
+// CheckBounds refuses what CompileNumeric would refuse for its size alone. It is for who has work with the text before.
+func CheckBounds(text string) error {
+	if err := tooMuch(text); err != nil {
+		return fmt.Errorf("filter expression %s: %w", quote(text), err)
+	}
+	return nil
+}
 
 // tooMuch says what of an expression is beyond the bounds; nil: nothing.
 func tooMuch(text string) error {

@@ -65,9 +65,10 @@ func (p *parser) promises(c *Condition) error {
 		return fault.Usage.Errorf("%s has %d assertions: a flight recorder watches %d at most", name, n, mostPromises)
 	}
 	var errs []error
+	owners := answer.OwnersOf(p.of.Name)
 	for i := range file.Assertions {
 		a := &file.Assertions[i]
-		s, err := p.selection(a)
+		s, err := p.selection(a, owners)
 		if err != nil {
 			errs = append(errs, a.ErrorAt(name, err.Error()))
 			continue
@@ -107,13 +108,13 @@ func readFile(name string) ([]byte, error) {
 }
 
 // selection is what of the packets an assertion is about. Nodes and ports must be the domain's.
-func (p *parser) selection(a *assertion.Assertion) (*answer.Selection, error) {
+func (p *parser) selection(a *assertion.Assertion, owners *answer.Owners) (*answer.Selection, error) {
 	spec := a.Select.Spec()
 	for _, field := range []*string{&spec.Src, &spec.Dst} {
 		if *field == "" {
 			continue
 		}
-		list, err := answer.AddressesOf(p.of.Name, strings.Split(*field, ","))
+		list, err := owners.AddressesOf(strings.Split(*field, ","))
 		if err != nil {
 			return nil, fmt.Errorf("select.%w", err)
 		}
@@ -122,7 +123,7 @@ func (p *parser) selection(a *assertion.Assertion) (*answer.Selection, error) {
 	s, err := answer.Select(spec)
 	if err == nil && a.Select.Filter != "" {
 		var text string
-		if text, err = answer.WithAddresses(a.Select.Filter, func(names []string) ([]string, error) { return answer.AddressesOf(p.of.Name, names) }); err == nil {
+		if text, err = answer.WithAddresses(a.Select.Filter, owners.AddressesOf); err == nil {
 			err = s.Narrow(text)
 		}
 		if err != nil {

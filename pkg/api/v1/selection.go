@@ -75,9 +75,10 @@ func (a *API) selection(ctx context.Context, f *Filters, domainName string) (*an
 		}
 		return strings.Split(list(values), ",")
 	}
+	addressesOf := a.addressesOf(ctx, domainName)
 	addresses := map[string][]string{"src": parts(f.Src), "dst": parts(f.Dst)}
 	for name, values := range addresses {
-		found, err := a.addressesOf(domainName, values)
+		found, err := addressesOf(values)
 		if err != nil {
 			return nil, a.refused(err, "query."+name, list(values))
 		}
@@ -93,7 +94,10 @@ func (a *API) selection(ctx context.Context, f *Filters, domainName string) (*an
 	if f.Filter == "" {
 		return s, nil
 	}
-	text, err := answer.WithAddresses(f.Filter, func(names []string) ([]string, error) { return a.addressesOf(domainName, names) })
+	if err := filter.CheckBounds(f.Filter); err != nil { // before each of its names is looked for
+		return nil, fieldError("query.filter", f.Filter, "%v", err)
+	}
+	text, err := answer.WithAddresses(f.Filter, addressesOf)
 	if err != nil {
 		return nil, a.refused(err, "query.filter", f.Filter)
 	}
@@ -122,12 +126,18 @@ func fieldOf(err error) string {
 	return "query"
 }
 
-// addressesOf puts the addresses of nodes in the place of their names.
-func (a *API) addressesOf(domainName string, values []string) ([]string, error) {
+// addressesOf puts the addresses of nodes in the place of their names, for one request, until ctx ends.
+func (a *API) addressesOf(ctx context.Context, domainName string) func(values []string) ([]string, error) {
+	of := answer.OwnersOf(domainName).AddressesOf
 	if f := a.Files[domainName]; f != nil {
-		return f.AddressesOf(values)
+		of = f.AddressesOf
 	}
-	return answer.AddressesOf(domainName, values)
+	return func(values []string) ([]string, error) {
+		if ctx.Err() != nil {
+			return nil, later("the names of nodes are not looked up: it takes too long")
+		}
+		return of(values)
+	}
 }
 
 // now is what times of a domain count from.

@@ -179,7 +179,7 @@ func (k *Kit) noNames(name string) error {
 	if k.recorded != nil {
 		return fault.Usage.Errorf("END %q: the recording has no addresses of nodes: give an address, or --node", name)
 	}
-	if _, err := answer.NodeAddresses(k.Domain, name); err != nil {
+	if _, err := answer.OwnersOf(k.Domain).Addresses(name); err != nil {
 		return err
 	}
 	return fault.Usage.Errorf("END %q: no domain is attached that knows its address: give an address, or --node", name)

@@ -168,8 +168,9 @@ func (k *Kit) Narrow(s *answer.Selection, text string) error {
 // narrow is Narrow with the error as it is. Names of nodes stand for their addresses.
 func (k *Kit) narrow(s *answer.Selection, text string) error {
 	var unknown *answer.NoSuchNode
+	of := k.nodes()
 	addressed, err := answer.WithAddresses(text, func(names []string) ([]string, error) {
-		list, err := k.addressesOf(names)
+		list, err := of(names)
 		if no, is := errors.AsType[*answer.NoSuchNode](err); is && unknown == nil && no.Domain != "" {
 			unknown = no
 		}
@@ -203,11 +204,14 @@ func (k *Kit) AddressesOf(what string, values []string) ([]string, error) {
 }
 
 // addressesOf puts the addresses of nodes in the place of their names.
-func (k *Kit) addressesOf(values []string) ([]string, error) {
+func (k *Kit) addressesOf(values []string) ([]string, error) { return k.nodes()(values) }
+
+// nodes is addressesOf for one question that can have many names.
+func (k *Kit) nodes() func(values []string) ([]string, error) {
 	if k.recorded != nil {
-		return k.recorded.AddressesOf(values)
+		return k.recorded.AddressesOf
 	}
-	return answer.AddressesOf(k.Domain, values)
+	return answer.OwnersOf(k.Domain).AddressesOf
 }
 
 // refusedNode is err for the user, where it is about the node that a flag or an argument names.
