@@ -39,10 +39,10 @@ func (k *Kit) positional(args []string) (anyOf []filter.Spec, expression string,
 	return anyOf, flowTail(rest), err
 }
 
-// splitArgs takes the ends at the beginning off. What begins with a word of the language of expressions is one. A
-// domain has a node called host as soon as it has a bridge: that word alone, or behind an END, means the node.
+// splitArgs takes the ends at the beginning off. What begins with a word of the language of expressions is one. Where a
+// node has such a name, the word alone, or alone behind an END, means the node: a domain with a bridge has one called host.
 func (k *Kit) splitArgs(words []string) (f flow, rest []string) {
-	if len(words) == 0 || filter.IsWord(words[0]) && !(len(words) == 1 && words[0] == "host" && k.isNode("host")) {
+	if len(words) == 0 || filter.IsWord(words[0]) && !(len(words) == 1 && k.isNode(words[0])) {
 		return f, words
 	}
 	first, ok := splitEnd(words[0])
@@ -60,7 +60,7 @@ func (k *Kit) splitArgs(words []string) (f flow, rest []string) {
 			return flow{[]end{first, second}, rest[0] == ">"}, afterEnds(rest[2:])
 		}
 	}
-	if len(rest) > 0 && (!filter.IsWord(rest[0]) || len(rest) == 1 && rest[0] == "host") {
+	if len(rest) > 0 && (!filter.IsWord(rest[0]) || len(rest) == 1 && (rest[0] == "host" || k.isNode(rest[0]))) {
 		if second, ok := splitEnd(rest[0]); ok {
 			return flow{[]end{first, second}, false}, afterEnds(rest[1:])
 		}

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/answer"
+	"github.com/vnetradar/radar/pkg/store/recording"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // TestSplitArgs: what are ends, and what is an expression. No domain is attached: no name is a node's.
@@ -53,6 +57,13 @@ func TestSplitArgs(t *testing.T) {
 		got := strings.TrimSpace(fmt.Sprintf("%s | %s", strings.Join(ends, ", "), strings.Join(rest, " ")))
 		if got = strings.ReplaceAll(got, "  |", " |"); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	// A word of the language that stands alone, or alone behind an END, and is a node is the node.
+	k.recorded = &answer.Recorded{Recording: &recording.Recording{Last: recording.State{Domain: &domain.Domain{Nodes: []domain.Node{{ID: 1, Name: "net"}, {ID: 2, Name: "h1"}, {ID: 3, Name: "tcp"}}}}}}
+	for text, want := range map[string]int{"net": 1, "tcp": 1, "src": 0, "net 10.0.0.0/8": 0, "tcp port 80": 0, "h1 net": 2, "h1 tcp": 2, "h1 and tcp": 1, "h1 udp": 1, "h1 net 10.0.0.0/8": 1} {
+		if f, _ := k.splitArgs(strings.Fields(text)); len(f.ends) != want {
+			t.Errorf("%q: ends %v, want %d of them", text, f.ends, want)
 		}
 	}
 	for text, want := range map[string]string{
