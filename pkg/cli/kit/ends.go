@@ -27,6 +27,7 @@ type end struct {
 type flow struct {
 	ends   []end
 	oneWay bool // from the first end to the second one alone
+	joined bool // the ends came as one, as tables print flows
 }
 
 // positional is what arguments ask for: one of these specs must match, and the expression.
@@ -34,6 +35,9 @@ func (k *Kit) positional(args []string) (anyOf []filter.Spec, expression string,
 	f, rest := k.splitArgs(strings.Fields(strings.Join(args, " ")))
 	if len(f.ends) == 0 {
 		return nil, strings.Join(args, " "), nil
+	}
+	if err := f.refuseNumber(rest); err != nil {
+		return nil, "", err
 	}
 	anyOf, err = k.specs(f)
 	return anyOf, flowTail(rest), err
@@ -57,15 +61,44 @@ func (k *Kit) splitArgs(words []string) (f flow, rest []string) {
 	rest = words[1:]
 	if len(rest) > 1 && (rest[0] == ">" || rest[0] == "-") {
 		if second, ok := splitEnd(rest[1]); ok {
-			return flow{[]end{first, second}, rest[0] == ">"}, afterEnds(rest[2:])
+			return flow{[]end{first, second}, rest[0] == ">", true}, afterEnds(rest[2:])
 		}
 	}
-	if len(rest) > 0 && (!filter.IsWord(rest[0]) || len(rest) == 1 && (rest[0] == "host" || k.isNode(rest[0]))) {
+	if len(rest) > 0 && (!filter.IsWord(rest[0]) && rest[0] != "icmpv6" || len(rest) == 1 && (rest[0] == "host" || k.isNode(rest[0]))) {
 		if second, ok := splitEnd(rest[0]); ok {
-			return flow{[]end{first, second}, false}, afterEnds(rest[1:])
+			return flow{ends: []end{first, second}}, afterEnds(rest[1:])
 		}
 	}
 	return flow{ends: []end{first}}, afterEnds(rest)
+}
+
+// refuseNumber refuses a number behind ends, which is meant for a port: libpcap takes it for an address, or for a protocol,
+// as tables print those that have no name behind a flow.
+func (f flow) refuseNumber(rest []string) error {
+	if f.joined || len(rest) != 1 {
+		return nil
+	}
+	if _, err := strconv.ParseUint(rest[0], 10, 64); err != nil {
+		return nil
+	}
+	names := make([]string, len(f.ends))
+	for i, e := range f.ends {
+		names[i] = e.host
+		if e.port != "" {
+			names[i] = "[" + e.host + "]:" + e.port
+		}
+	}
+	last := f.ends[len(f.ends)-1]
+	meant := strings.Join(names, " ") + " port " + rest[0]
+	if last.port == "" && !strings.Contains(last.host, "/") {
+		host := last.host
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		names[len(names)-1] = host + ":" + rest[0]
+		meant = strings.Join(names, " ") + ", or " + meant
+	}
+	return fault.Usage.Errorf("%q behind an END is a bare number: for the port use %s, for the protocol --proto %s", rest[0], meant, rest[0])
 }
 
 // afterEnds leaves out the word that joins ends and an expression.
@@ -87,7 +120,7 @@ func (k *Kit) splitFlow(text string) (found flow, ok bool) {
 		if !srcOK || !dstOK || filter.IsWord(src.host) && !k.isNode(src.host) {
 			continue
 		}
-		one := flow{[]end{src, dst}, text[i] == '>'}
+		one := flow{[]end{src, dst}, text[i] == '>', true}
 		if known := k.isHost(src.host) && k.isHost(dst.host); known || !ok {
 			found, ok = one, true
 			if known {

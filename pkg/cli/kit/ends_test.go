@@ -32,6 +32,8 @@ func TestSplitArgs(t *testing.T) {
 		"h1 h2":                               "h1 , h2 |",
 		"h1:80 h2 tcp or udp":                 "h1 80, h2 | tcp or udp",
 		"h1 tcp port 80":                      "h1 | tcp port 80",
+		"h1 icmpv6":                           "h1 | icmpv6",
+		"h1 icmpv6 echo id 7":                 "h1 | icmpv6 echo id 7",
 		"h1 && not host 10.0.0.1":             "h1 | not host 10.0.0.1",
 		"h1 or h2":                            "| h1 or h2",
 		"host":                                "| host",
@@ -73,6 +75,36 @@ func TestSplitArgs(t *testing.T) {
 	} {
 		if got := flowTail(strings.Fields(text)); got != want {
 			t.Errorf("behind ends %q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A number behind an END is meant for a port, and no protocol: that is how tables print flows alone.
+func TestNumberBehindEnd(t *testing.T) {
+	t.Setenv("RADAR_STATE_DIR", t.TempDir())
+	k := New(nil, nil, nil)
+	k.Domain = "rdrnone"
+	for text, want := range map[string]string{
+		"10.0.0.1 80":          "use 10.0.0.1:80, or 10.0.0.1 port 80,",
+		"10.0.0.1 443":         "use 10.0.0.1:443, or 10.0.0.1 port 443,",
+		"10.0.0.1 10.0.0.2 80": "use 10.0.0.1 10.0.0.2:80, or 10.0.0.1 10.0.0.2 port 80,",
+		"2001:db8::1 80":       "use [2001:db8::1]:80, or 2001:db8::1 port 80,",
+		"10.0.0.0/8 80":        "use 10.0.0.0/8 port 80,",
+		"10.0.0.1:5 80":        "use [10.0.0.1]:5 port 80,",
+	} {
+		if _, _, err := k.positional([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		_, meant, _ := strings.Cut(strings.TrimSuffix(want, ","), "use ")
+		for args := range strings.SplitSeq(meant, ", or ") {
+			if anyOf, _, err := k.positional([]string{args}); err != nil || len(anyOf) != 2 {
+				t.Errorf("%q: %v, %v", args, anyOf, err)
+			}
+		}
+	}
+	for _, text := range []string{"10.0.0.1 > 10.0.0.2 89", "10.0.0.1-10.0.0.2 89", "10.0.0.1 - 10.0.0.2 89"} {
+		if _, expression, err := k.positional([]string{text}); expression != "proto 89" || err != nil {
+			t.Errorf("%q: %q, %v", text, expression, err)
 		}
 	}
 }
