@@ -2,7 +2,11 @@
 
 package aggregate
 
-import "github.com/vnetradar/radar/pkg/packet"
+import (
+	"math/bits"
+
+	"github.com/vnetradar/radar/pkg/packet"
+)
 
 // MaxSums bounds the sums that are kept: one for each flow and place, about 100 bytes each.
 const MaxSums = 1 << 18
@@ -115,7 +119,7 @@ func (a *Aggregates) summedFlows(fn func(measured, all *flow, unmeasured uint64)
 }
 
 // unmeasured are the packets and bytes that only sums have. Packets without a flow of their own may be the same ones, so
-// these are taken off.
+// these are taken off. How many bytes these have is not known: as many each as the rest.
 func (a *Aggregates) unmeasured() (packets, bytes uint64) {
 	a.summedFlows(func(measured, all *flow, unmeasured uint64) {
 		if unmeasured == 0 {
@@ -130,7 +134,10 @@ func (a *Aggregates) unmeasured() (packets, bytes uint64) {
 	if known >= packets {
 		return 0, 0
 	}
-	return packets - known, bytes
+	left := packets - known
+	high, low := bits.Mul64(bytes, left)
+	bytes, _ = bits.Div64(high, low, packets) // left is less than packets, so the quotient has room
+	return left, bytes
 }
 
 // counted are the packets and bytes at each port, by direction, that sums have.

@@ -159,3 +159,23 @@ func TestSumsBeyondPackets(t *testing.T) {
 		t.Errorf("%+v", total)
 	}
 }
+
+// Packets that may be those without a flow are taken off with their bytes: the rest has as many bytes each as all.
+func TestSumsBesidePacketsWithoutFlow(t *testing.T) {
+	a, c := aggregate.New(0), make(counters)
+	for i := range 10 {
+		p := sent(int64(i)*1000, 900)
+		c.count(p)
+		if i < 4 {
+			p.HasTuple = false
+			a.Add(p)
+		}
+	}
+	c.addTo(a)
+	if total := a.Totals(); total.NoFlow != 4 || total.Unmeasured != 6 || total.UnmeasuredBytes != 600 {
+		t.Errorf("%+v", total)
+	}
+	if all := a.Throughput(aggregate.ByPort, letters{}, 0, 0)[0]; all.Packets != 10 || all.Bytes != 1000 {
+		t.Errorf("%+v", all)
+	}
+}
