@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/store/readme"
 )
 
 // ErrInUse says that another process records into the directory.
@@ -101,7 +103,8 @@ func (d *Dir) Try() error {
 // Stands reports whether the directory is still the one that was claimed.
 func (d *Dir) Stands() bool { return statedir.IsFile(d.Lock, d.lockFile()) }
 
-// Release gives the right back. Where nothing but the lock is there, it goes, with the directories that were made for it.
+// Release gives the right back. Where nothing but the lock is there, and radar's own text, it goes, with the directories
+// that were made for it.
 // A lock that was there before is one that a recorder has left, which was killed: its directory goes, too.
 func (d *Dir) Release() {
 	if d.Stands() && HoldsNothing(d.Path) {
@@ -109,6 +112,7 @@ func (d *Dir) Release() {
 		if len(gone) == 0 {
 			gone = []string{d.lockFile(), d.abs}
 		}
+		readme.Remove(d.abs)
 		for _, path := range gone {
 			if os.Remove(path) != nil { // somebody has put a file there, or claims it
 				break
@@ -118,9 +122,11 @@ func (d *Dir) Release() {
 	unix.Close(d.Lock)
 }
 
-// HoldsNothing reports whether a directory has a lock and nothing else.
+// HoldsNothing reports whether a directory has a lock and nothing else. The text that radar puts beside a recording is
+// nothing: it stays where all that was kept has gone.
 func HoldsNothing(path string) bool {
 	list, err := os.ReadDir(path)
+	list = slices.DeleteFunc(list, func(e os.DirEntry) bool { return e.Name() == readme.Name })
 	return err == nil && len(list) == 1 && list[0].Name() == statedir.LockFile
 }
 

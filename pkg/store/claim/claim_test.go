@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host/statedir"
+	"github.com/vnetradar/radar/pkg/store/readme"
 )
 
 func take(t *testing.T, path string) *Dir {
@@ -84,6 +85,27 @@ func TestRelease(t *testing.T) {
 	d.Release()
 	take(t, run).Release()
 	holds(t, run, "2026-01-01T00", statedir.LockFile)
+}
+
+// A recording of which all has gone but radar's own text is one of nothing. A text that somebody has changed stays.
+func TestReleaseReadme(t *testing.T) {
+	dir := t.TempDir()
+	run := filepath.Join(dir, "run")
+	d := take(t, run)
+	if err := readme.Write(run); err != nil {
+		t.Fatal(err)
+	}
+	if !HoldsNothing(run) {
+		t.Error("a text beside a recording is something")
+	}
+	d.Release()
+	holds(t, dir)
+	d = take(t, run)
+	if err := os.WriteFile(filepath.Join(run, readme.Name), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.Release()
+	holds(t, run, readme.Name)
 }
 
 // Where one takes a directory that another one gives back at that moment, nobody is told anything but that it is in use.

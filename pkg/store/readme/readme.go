@@ -4,6 +4,7 @@
 package readme
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -17,6 +18,18 @@ const Name = "README.md"
 
 //go:embed recording.md
 var text []byte
+
+// Remove removes the file if it is as radar writes it. One that somebody has changed is theirs.
+func Remove(dir string) {
+	path := filepath.Join(dir, Name)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(text)) {
+		return
+	}
+	if own, err := os.ReadFile(path); err == nil && bytes.Equal(own, text) {
+		_ = os.Remove(path) // if it stays, so does the directory
+	}
+}
 
 // Write writes the file into the directory of a recording, unless something has that name: it may be the user's own.
 func Write(dir string) error {
