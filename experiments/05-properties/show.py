@@ -31,7 +31,7 @@ FURTHER = (
     ("hops[].node_ns", "time inside a node", lambda r: f"{r['hops'][1].get('node_ns')} (r1)"),
     ("hops[].link_ns", "time on a link", lambda r: f"{r['hops'][1].get('link_ns')} (to r1)"),
     ("hops[].queue_ns", "wait in a port's queue", lambda r: r["hops"][1].get("queue_ns", "absent: no queue")),
-    ("latency_ns", "first to last stamp", lambda r: r["latency_ns"]),
+    ("latency_ns", "first to last stamp", lambda r: r["latency_ns"] if r["state"] in ("delivered", "left") else "absent: not arrived"),
     ("loss", "node, port, place, reason, queue, kernel function, time", lambda r: r.get("loss", "absent: not lost")),
     ("local_drop", "the same of a drop after delivery", lambda r: r.get("local_drop", "absent: none")),
     ("hops[].prev, outcome", "the tree of a packet's copies", lambda _: "absent: no copies"),

@@ -64,6 +64,8 @@ def compare(radar, sights, port, queued):
     waits, compared = [], 0
     for record in radar.packets("--dport", port):
         at, hops = stamps.get(record["ip_id"]), record["hops"]
+        if record["state"] not in ("delivered", "left"):  # it took no time that is known
+            continue
         if at is None or len(hops) != ROUTERS + 2 or len(at) != 2 * len(hops) - 2:
             continue
         compared += 1

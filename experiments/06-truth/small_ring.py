@@ -109,7 +109,11 @@ def is_wrong(record, datagrams, times, arrived):
     if not 1 <= number <= len(datagrams) or number not in arrived:
         return True
     sent, (before, _) = datagrams[number - 1], times[number - 1]
-    end = record["t_ns"] + record.get("latency_ns", 0)
+    if record["state"] == "lost":  # it has no latency: it ends where it was lost, if that time is known
+        after = record.get("lost_after_ns", record.get("loss", {}).get("at_ns", 0))
+    else:
+        after = record.get("latency_ns", 0)
+    end = record["t_ns"] + after
     return (
         (record["ttl"], record["dscp"], record["len"]) != (sent.ttl, sent.tos >> 2, sent.bytes)
         or not before <= record["t_ns"]
