@@ -5,6 +5,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ const LeastRuns = 2
 type Repetition struct {
 	Summary
 	over  bool // there was no room for all flows
-	flows map[Flow]bool
+	flows map[Flow]choice
 	all   map[measure]measured
 }
 
@@ -31,42 +32,86 @@ type measure struct {
 	path               string
 }
 
-// measured is the value of a measure in a run, and how many packets it is of.
-type measured struct{ value, packets float64 }
+// measured is the value of a measure in a run, and how many packets it is of. main is the part of a path's share that a
+// hash explains: see choice.
+type measured struct{ value, packets, main float64 }
+
+// choice is what a run's flows of one Flow say of how nodes choose among paths. A hash sends all packets of a flow one
+// way, so flows are what varies, not packets.
+type choice struct {
+	arrived float64 // packets
+	flows   float64 // by ports, as many as would be of one size: large ones count for more
+	hashes  uint64  // of their ports: the same where the flows are
+}
 
 // Repetition keeps of the run what CompareGroups needs.
 func (r *Run) Repetition() *Repetition {
-	p := &Repetition{Summary: r.summary(), over: r.Over > 0, flows: make(map[Flow]bool), all: make(map[measure]measured)}
+	p := &Repetition{Summary: r.summary(), over: r.Over > 0, flows: make(map[Flow]choice), all: make(map[measure]measured)}
 	quantiles := func(m measure, values []float64, packets uint64) {
 		if m.kind = "latency"; len(values) < leastMedian {
 			return
 		}
 		sorted := stats.Sorted(values)
 		m.metric = "p50_ns"
-		p.all[m] = measured{stats.Quantile(sorted, 0.5), float64(packets)}
+		p.all[m] = measured{value: stats.Quantile(sorted, 0.5), packets: float64(packets)}
 		if m.metric = "p99_ns"; len(values) >= leastTail {
-			p.all[m] = measured{stats.Quantile(sorted, 0.99), float64(packets)}
+			p.all[m] = measured{value: stats.Quantile(sorted, 0.99), packets: float64(packets)}
 		}
 	}
 	for place, s := range r.places {
 		quantiles(measure{what: place.String()}, s.Values, r.passed[place])
 	}
 	for place, lost := range r.lostAt {
-		p.all[measure{kind: "loss", what: "at " + place.String(), metric: "share"}] = measured{lost.K / float64(r.packets), float64(r.packets)}
+		p.all[measure{kind: "loss", what: "at " + place.String(), metric: "share"}] = measured{value: lost.K / float64(r.packets), packets: float64(r.packets)}
 	}
 	seconds := float64(max(1, r.last-r.first)) / 1e9
 	for key, f := range r.flows {
-		p.flows[key] = true
 		packets := float64(f.packets)
 		quantiles(measure{what: key.String(), flow: key}, f.times.Values, f.packets)
-		p.all[measure{kind: "loss", what: key.String(), metric: "share", flow: key}] = measured{f.lost.K / packets, packets}
-		p.all[measure{kind: "rate", what: key.String(), metric: "rate_bps", flow: key}] = measured{float64(f.bytes) * 8 / seconds, packets}
+		p.all[measure{kind: "loss", what: key.String(), metric: "share", flow: key}] = measured{value: f.lost.K / packets, packets: packets}
+		p.all[measure{kind: "rate", what: key.String(), metric: "rate_bps", flow: key}] = measured{value: float64(f.bytes) * 8 / seconds, packets: packets}
+		of, main := f.choice()
+		p.flows[key] = of
 		for path := range f.ways {
-			p.all[measure{kind: "path", what: key.String(), metric: "share", flow: key, path: path}] = measured{f.part(path), float64(f.arrived)}
+			p.all[measure{kind: "path", what: key.String(), metric: "share", flow: key, path: path}] = measured{f.part(path), of.arrived, main[path]}
 		}
 	}
 	return p
 }
+
+// choice is how nodes chose among paths, and the part of each path's share that a hash explains: that of flows most of
+// whose packets took it, in so far as most did. A flow whose packets are spread one by one was sent by no hash.
+func (f *flow) choice() (choice, map[string]float64) {
+	type ports struct{ sport, dport int } // an echo's identifier is in no hash
+	flows := make(map[ports]map[string]uint64)
+	for exact, paths := range f.paths {
+		key := ports{exact.sport, exact.dport}
+		if flows[key] == nil {
+			flows[key] = make(map[string]uint64)
+		}
+		for path, packets := range paths {
+			flows[key][path] += packets
+		}
+	}
+	c, main, squares := choice{arrived: float64(f.arrived)}, make(map[string]float64), 0.0
+	for key, paths := range flows {
+		packets := 0.0
+		for _, n := range paths {
+			packets += float64(n)
+		}
+		path := mostTaken(paths)
+		main[path] += max(0, 2*float64(paths[path])-packets) / c.arrived
+		squares += packets * packets
+		c.hashes ^= maphash.Comparable(portsSeed, key)
+	}
+	if squares > 0 {
+		c.flows = c.arrived * c.arrived / squares
+	}
+	return c, main
+}
+
+// portsSeed is of hashes that are compared between runs.
+var portsSeed = maphash.MakeSeed()
 
 // of is the value of a measure in a run. Where nothing was lost, sent, or seen on a path it is 0; false: it is not known.
 func (p *Repetition) of(m measure) (measured, bool) {
@@ -75,11 +120,12 @@ func (p *Repetition) of(m measure) (measured, bool) {
 	case is:
 		return v, true
 	case m.kind == "loss" && m.flow == Flow{}:
-		return measured{0, float64(p.Packets)}, true
+		return measured{packets: float64(p.Packets)}, true
 	case m.kind == "rate":
 		return measured{}, !p.over
 	case m.kind == "path":
-		return measured{}, p.flows[m.flow]
+		of := p.flows[m.flow]
+		return measured{packets: of.arrived}, of.arrived > 0
 	}
 	return measured{}, false
 }
@@ -97,7 +143,11 @@ func CompareGroups(a, b []*Repetition, o Options) *Report {
 			r.Untested++
 			continue
 		}
-		change, one := m.compare(x, y, float64(r.Before.Packets+r.After.Packets), &o)
+		change, one, tested := m.compare(x, y, float64(r.Before.Packets+r.After.Packets), &o)
+		if !tested {
+			r.Untested++
+			continue
+		}
 		list, p = append(list, change), append(p, one)
 	}
 	r.Comparisons = len(list)
@@ -146,8 +196,12 @@ func measuresOf(groups ...[]*Repetition) (all []measure) {
 
 // values are those of a measure in a group.
 type values struct {
-	list    []float64
-	packets float64
+	list          []float64
+	packets, most float64 // of all runs, and of the one that has most
+
+	main   float64 // of a path: the mean part of its share that a hash explains
+	few    float64 // sum of 1 / flows: runs count alike, so one of few flows makes the mean vary
+	hashes []uint64
 }
 
 func group(list []*Repetition, m measure) (v values, known bool) {
@@ -156,33 +210,75 @@ func group(list []*Repetition, m measure) (v values, known bool) {
 		if !is {
 			return v, false
 		}
-		v.list, v.packets = append(v.list, one.value), v.packets+one.packets
+		v.list, v.packets, v.most = append(v.list, one.value), v.packets+one.packets, max(v.most, one.packets)
+		if m.kind == "path" {
+			of := p.flows[m.flow]
+			v.main += one.main / float64(len(list))
+			v.few += 1 / of.flows
+			v.hashes = append(v.hashes, of.hashes)
+		}
 	}
 	return v, true
 }
 
-// compare is the change of a measure, and its p-value.
-func (m *measure) compare(a, b values, packets float64, o *Options) (Change, float64) {
+// perFlow is the variance of the mean share of a path in a group, if a hash chose it with that chance for each flow.
+func (v *values) perFlow(share float64) float64 {
+	n := float64(len(v.list))
+	return share * (1 - share) * v.few / (n * n)
+}
+
+// sameFlows reports whether the same flows were in all runs: a hash sends these one way.
+func sameFlows(a, b *values) bool {
+	all := slices.Concat(a.hashes, b.hashes)
+	return len(slices.Compact(all)) == 1
+}
+
+// poisson is the variance of the mean rate of a group, if nothing but chance says when each packet is sent.
+func (v *values) poisson() float64 {
+	if v.packets == 0 {
+		return 0
+	}
+	mean := stats.Mean(v.list)
+	return mean * mean / v.packets
+}
+
+// leastRate is how many packets of a flow one run has at least for its rate to be compared: fewer in one run, and none in
+// another one, are stray packets (see presence).
+const leastRate = 8
+
+// compare is the change of a measure, and its p-value. It is not tested if nothing says how far it varies: that runs
+// happen to have the same value is no sign that others would.
+func (m *measure) compare(a, b values, packets float64, o *Options) (_ Change, p float64, tested bool) {
 	before, after := stats.Mean(a.list), stats.Mean(b.list)
 	least, variance := 0.0, 0.0
 	switch m.kind {
 	case "latency":
 		least = max(float64(o.LeastTime), o.LeastPart*before)
 	case "rate":
-		least = o.LeastPart * before
+		if max(a.most, b.most) < leastRate {
+			return Change{}, 1, false
+		}
+		least, variance = o.LeastPart*before, a.poisson()+b.poisson()
 	default: // shares of few packets vary even where those of all runs happen to be the same
 		least = o.LeastLoss
 		if share := (before + after) / 2; a.packets > 0 && b.packets > 0 {
 			variance = share * (1 - share) * (1/a.packets + 1/b.packets)
 		}
+		if m.kind == "path" && !sameFlows(&a, &b) {
+			main := (a.main + b.main) / 2
+			variance += a.perFlow(main) + b.perFlow(main)
+		}
 	}
 	t := stats.Welch(a.list, b.list, variance)
+	if !t.Varies() && math.Abs(after-before) > least {
+		return Change{}, 1, false
+	}
 	bounds := t.Bounds(1 - o.Alpha)
 	share := (a.packets + b.packets) / max(1, packets)
 	return Change{
 		Kind: m.kind, What: m.what, Metric: m.metric, Before: before, After: after, Low: &bounds.Low, High: &bounds.High,
 		weight: share * ratio(before, after), Text: m.text(before, after),
-	}, t.P(least)
+	}, t.P(least), true
 }
 
 // text is a change in words.

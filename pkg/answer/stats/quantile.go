@@ -191,6 +191,10 @@ func MeanTest(a, b []float64, least float64) float64 {
 	varA, freeA := varianceOfMean(a)
 	varB, freeB := varianceOfMean(b)
 	d := differenceOf(Mean(b)-Mean(a), varA, varB, freeA, freeB)
+	if !d.Varies() && math.Abs(d.value) > least { // all parts of either are alike: of all orders of the parts, two are so far apart
+		n, k := float64(min(mostParts, len(a))), float64(min(mostParts, len(b)))
+		return min(1, 2*math.Exp(-logChoose(n+k, k)))
+	}
 	return d.P(least)
 }
 
@@ -214,14 +218,14 @@ func Welch(a, b []float64, least float64) Difference {
 	return d
 }
 
-// P is the two-sided p-value that the difference is no more than least.
+// Varies reports whether anything says how far the difference varies. If not, it has no p-value.
+func (d *Difference) Varies() bool { return d.variance > 0 }
+
+// P is the two-sided p-value that the difference is no more than least. It is 1 if nothing says how far that varies.
 func (d *Difference) P(least float64) float64 {
 	beyond := math.Abs(d.value) - least
-	switch {
-	case beyond <= 0:
+	if beyond <= 0 || d.variance == 0 {
 		return 1
-	case d.variance == 0:
-		return 0
 	}
 	return 2 * distuv.StudentsT{Sigma: 1, Nu: d.freedom}.Survival(beyond/math.Sqrt(d.variance))
 }
