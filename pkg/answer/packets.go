@@ -33,7 +33,7 @@ func (s *Slowest) Add(r *record.Record) {
 // Records are those that it keeps, the slowest first.
 func (s *Slowest) Records() []*record.Record {
 	took := func(r *record.Record) int64 {
-		if r.LatencyNs == nil {
+		if r.LatencyNs == nil || r.IsLost() {
 			return -1
 		}
 		return *r.LatencyNs

@@ -209,7 +209,8 @@ func TestKept(t *testing.T) {
 		reported.T0 = uint64(i)
 		newest.Add(&reported)
 		slowest.Add(&record.Record{LatencyNs: &took})
-		slowest.Add(&record.Record{State: record.Lost})
+		until := took + 10_000 // it was lost later than any other one arrived
+		slowest.Add(&record.Record{State: record.Lost, LatencyNs: &until})
 	}
 	var got []int64
 	for p := range newest.All() {

@@ -87,6 +87,12 @@ type Packet struct {
 	Open bool // the last events are missing: the end is not known
 }
 
+// IsLost reports whether the packet was lost, also behind where its TTL was used up. LatencyNs is then no latency: it is the
+// time to where the packet was seen last. A record says the same of itself (record.IsLost).
+func (p *Packet) IsLost() bool {
+	return p.State == record.Lost || p.State == record.Expired && (p.Lost || p.Missing)
+}
+
 // UnixNs is when the packet had its first stamp, by the clock of its scope.
 func (p *Packet) UnixNs(of Scope) int64 { return int64(p.T0) + of.WallOffset() }
 

@@ -43,7 +43,11 @@ func (p *PacketPrinter) AddPacket(pk *packet.Packet, of PacketRecorder) error {
 	r, unixNs := &p.table.rows, of.UnixNs(pk)
 	p.addTime(r, unixNs)
 	r.addInt(int(pk.Len))
-	addLatency(r, pk.LatencyNs)
+	latency := pk.LatencyNs
+	if pk.IsLost() {
+		latency = packet.NoTime
+	}
+	addLatency(r, latency)
 	r.endRow(unixNs)
 	r.list[len(r.list)-1].cached = t
 	return nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/backpack"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // recorder makes records of a domain's packets.
@@ -113,6 +115,35 @@ func TestAddPacket(t *testing.T) {
 			}
 			if got.String() != want.String() {
 				t.Errorf("%s with another %s:\n%swant\n%s", kind, changes[i/3], got.String(), want.String())
+			}
+		}
+	}
+}
+
+// A packet that was lost has no latency in a table: the time to where it was seen last is none.
+func TestLostHasNoLatency(t *testing.T) {
+	d := clitest.BridgedDomain()
+	dec := backpack.NewDecoder(d, nil)
+	all := recorder{backpack.NewRecorder(dec, false), dec}
+	lost := somePackets()["udp"]
+	lost.State, lost.Lost, lost.LatencyNs = record.Lost, true, 7777
+	gone := somePackets()["udp"]
+	gone.State, gone.Missing, gone.LatencyNs = record.Expired, true, 7777
+	for _, p := range []packet.Packet{lost, gone} {
+		var cached, plain bytes.Buffer
+		printer := kit.NewPacketPrinter(&cached, kit.FormatTable, time.UTC)
+		for range 3 {
+			if err := printer.AddPacket(&p, all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := printer.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		printAll(t, kit.NewPacketPrinter(&plain, kit.FormatWide, time.UTC), all.Record(&p))
+		for _, out := range []string{cached.String(), plain.String()} {
+			if strings.Contains(out, words.Duration(7777)) {
+				t.Errorf("%s:\n%s", p.State, out)
 			}
 		}
 	}

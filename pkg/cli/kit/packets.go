@@ -195,7 +195,7 @@ func (p *PacketPrinter) addCells(t *rows, r *record.Record) {
 	t.addInt(r.Segs)
 	t.addText(string(r.State))
 	latency := int64(packet.NoTime)
-	if r.LatencyNs != nil {
+	if r.LatencyNs != nil && !r.IsLost() {
 		latency = *r.LatencyNs
 	}
 	addLatency(t, latency)
@@ -214,7 +214,7 @@ func (p *PacketPrinter) addTime(t *rows, unixNs int64) {
 	t.endCell()
 }
 
-// addLatency adds how long a packet took, if that is known.
+// addLatency adds how long a packet took, if that is known. A lost one took no time that is.
 func addLatency(t *rows, ns int64) {
 	if ns != packet.NoTime {
 		t.text = words.AppendDuration(t.text, float64(ns))
