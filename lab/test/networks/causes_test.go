@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // causes are networks in which the kernel has one reason, or none, for many faults.
@@ -154,6 +156,33 @@ var causes = []network{
 		asks:    []ask{{"loss", []string{`a dropped`, `firewall rule; ip o out \(hook output\): policy`}, `one of`}},
 	},
 	{
+		name: "NAT without a free port", nodes: "a r b",
+		build: func(w *world) {
+			line(w)
+			w.sh("r", "nft 'add table ip n; add chain ip n post { type nat hook postrouting priority 100; }; add rule ip n post oif eth1 tcp dport 80 masquerade to :50000-50003'")
+			w.serve("b", "10.2.0.1:80")
+		},
+		symptom: portsUsedUp("10.2.0.1:80"),
+		asks: []ask{{"loss", []string{`\br\b`, `NAT of r has no free port for tcp to 10\.2\.0\.1:80 \(all 4 of 10\.2\.0\.254, 50000-50003, are in use: ip n post: rule of handle \d+\)`},
+			`firewall rule|conntrack`}},
+	},
+	{
+		name: "NAT without a free port, by legacy iptables, in IPv6", nodes: "a r b",
+		build: func(w *world) {
+			need.Programs(w.TB, "ip6tables-legacy:iptables")
+			line(w)
+			w.Address("a", "eth0", "fd00:1::1/64")
+			w.Address("r", "eth0", "fd00:1::254/64")
+			w.Address("r", "eth1", "fd00:2::254/64")
+			w.Address("b", "eth0", "fd00:2::1/64")
+			w.sh("a", "ip -6 route add default via fd00:1::254")
+			w.sh("r", "ip6tables-legacy -t nat -A POSTROUTING -o eth1 -p tcp -j SNAT --to-source [fd00:2::254]:50000-50001")
+			w.serve("b", "[fd00:2::1]:80")
+		},
+		symptom: portsUsedUp("[fd00:2::1]:80"),
+		asks:    []ask{{"loss", []string{`\br\b`, `NAT of r has no free port for tcp to \[fd00:2::1\]:80 \(all 2 of fd00:2::254, 50000-50001, are in use: ip6tables -t nat: rule \d of all, SNAT\)`}, `conntrack`}},
+	},
+	{
 		name: "macvlan and its parent", nodes: "h x c",
 		build:   macvlanOnH,
 		symptom: func(w *world) bool { return w.answers("h", "10.6.0.2") == 0 },
@@ -194,6 +223,24 @@ var causes = []network{
 		symptom: silent("a", "10.1.0.77"),
 		asks:    []ask{{"loss", []string{`a dropped`, `NEIGH_FAILED`, `no node of the domain has 10\.1\.0\.77`}, ""}},
 	},
+}
+
+// portsUsedUp: r has no port for the last of more connections of a than it has ports. They stay open until the test ends.
+func portsUsedUp(to string) func(*world) bool {
+	return func(w *world) bool {
+		var err error
+		w.in("a", func() error {
+			for range 5 {
+				var conn net.Conn
+				if conn, err = net.DialTimeout("tcp", to, time.Second); err != nil {
+					return nil
+				}
+				w.Cleanup(func() { conn.Close() })
+			}
+			return nil
+		})
+		return err != nil
+	}
 }
 
 // macvlanOnH: c has a macvlan of h/eth0, at whose other end x is.

@@ -38,6 +38,10 @@ type Netfilter struct {
 	ConntrackNotInserted uint64 `json:"conntrack_insert_failed,omitempty"`
 	// ConntrackUnknown: conntrack has dropped packets in this node, and nobody knows whether any of them since attach.
 	ConntrackUnknown bool `json:"conntrack_unknown,omitempty"`
+	// NoFreePort is what NAT has no port for now, which is why conntrack could not note connections. NATRules are, without
+	// that, the rules that can have had none then.
+	NoFreePort []rules.NoFreePort `json:"no_free_port,omitempty"`
+	NATRules   []rules.NATRule    `json:"nat_rules,omitempty"`
 }
 
 // Nodes asks the nodes of an attached domain, each once. A nil one knows nothing.
@@ -64,11 +68,12 @@ type kernel struct {
 	qdiscs     func(topo.NodeSpec) (map[string]topo.Qdisc, error)
 	counters   func(topo.NodeSpec) (map[string]uint64, error)
 	dropping   func(topo.NodeSpec) (bool, error)
+	natPorts   func(topo.NodeSpec) (rules.NATPorts, error)
 }
 
 func newNodes(ctx context.Context, d *domain.Domain) *Nodes {
 	return &Nodes{of: d, asker: newAsker(ctx), inspect: theInspector,
-		kernel: kernel{topo.NodeSpec.Interfaces, topo.NodeSpec.Qdiscs, topo.NodeSpec.Counters, rules.Dropping},
+		kernel: kernel{topo.NodeSpec.Interfaces, topo.NodeSpec.Qdiscs, topo.NodeSpec.Counters, rules.Dropping, rules.PortsOfNAT},
 		queues: make(map[string]map[string]topo.Qdisc), filters: make(map[string]*Netfilter),
 		counts: make(map[string]*kernelCounts)}
 }
@@ -127,6 +132,13 @@ func (n *Nodes) netfilter(name, reason, function string) *Netfilter {
 		f.ConntrackDrops, f.ConntrackNotInserted = drops, notInserted
 	} else {
 		f.ConntrackUnknown = drops > 0 || notInserted > 0
+	}
+	if notInserted > 0 {
+		nat := askAll(n.asker, []*domain.Node{n.node(name)}, n.kernel.natPorts)[0]
+		f.NoFreePort = nat.is.NoFree[:min(len(nat.is.NoFree), maxRules)]
+		if len(f.NoFreePort) == 0 {
+			f.NATRules = nat.is.Ranges[:min(len(nat.is.Ranges), maxRules)]
+		}
 	}
 	n.filters[name] = f
 	return f

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -37,8 +38,34 @@ func TestConntrackBefore(t *testing.T) {
 		n := newNodes(t.Context(), &domain.Domain{Nodes: []domain.Node{{Name: "h1"}}})
 		n.kernel.dropping = func(topo.NodeSpec) (bool, error) { return true, nil }
 		n.counts["h1"] = &kernelCounts{c.counters, c.sinceAttach}
-		if f := n.netfilter("h1", "NETFILTER_DROP", rules.Hook); f == nil || *f != c.want {
+		if f := n.netfilter("h1", "NETFILTER_DROP", rules.Hook); f == nil || !reflect.DeepEqual(*f, c.want) {
 			t.Errorf("%v, since attach: %v: %+v, want %+v", c.counters, c.sinceAttach, f, c.want)
+		}
+	}
+}
+
+// TestNATPorts: NAT is asked for its ports only where conntrack could not note connections, and its rules are told only where
+// none is known to have no port.
+func TestNATPorts(t *testing.T) {
+	t.Parallel()
+	rule := rules.NATRule{Rule: "r", Low: 5000, High: 5003}
+	full := []rules.NoFreePort{{NATRule: rule, Proto: "tcp", Used: 4}}
+	for _, c := range []struct {
+		failed uint64
+		nat    rules.NATPorts
+		want   Netfilter
+	}{
+		{0, rules.NATPorts{NoFree: full, Ranges: []rules.NATRule{rule}}, Netfilter{ConntrackDrops: 5}},
+		{3, rules.NATPorts{NoFree: full, Ranges: []rules.NATRule{rule}}, Netfilter{ConntrackDrops: 5, ConntrackNotInserted: 3, NoFreePort: full}},
+		{3, rules.NATPorts{Ranges: []rules.NATRule{rule}}, Netfilter{ConntrackDrops: 5, ConntrackNotInserted: 3, NATRules: []rules.NATRule{rule}}},
+		{3, rules.NATPorts{}, Netfilter{ConntrackDrops: 5, ConntrackNotInserted: 3}},
+	} {
+		n := newNodes(t.Context(), &domain.Domain{Nodes: []domain.Node{{Name: "h1"}}})
+		n.kernel.dropping = func(topo.NodeSpec) (bool, error) { return false, nil }
+		n.kernel.natPorts = func(topo.NodeSpec) (rules.NATPorts, error) { return c.nat, nil }
+		n.counts["h1"] = &kernelCounts{map[string]uint64{topo.ConntrackDrop: 5, topo.ConntrackInsertFailed: c.failed}, true}
+		if f := n.netfilter("h1", "NETFILTER_DROP", rules.Hook); f == nil || fmt.Sprintf("%+v", *f) != fmt.Sprintf("%+v", c.want) {
+			t.Errorf("%d not inserted, %+v: %+v, want %+v", c.failed, c.nat, f, c.want)
 		}
 	}
 }

@@ -221,7 +221,7 @@ func (s *Names) LossWhy(p *aggregate.LossPlace, now *placenow.Place) string {
 	case noQueue(p), refusedByPeer(p):
 		why = ""
 	case why == ruleOrConntrack && now.Netfilter != nil:
-		why = netfilterWhy(now.Netfilter)
+		why = netfilterWhy(p.Node, now.Netfilter)
 	case p.Reason == "QDISC_DROP" && p.Qdisc != "":
 		why = queueWhy(p.Qdisc, now.Queue)
 	}
@@ -271,29 +271,62 @@ func (s *Names) Reason(p *aggregate.LossPlace, now *placenow.Place) string {
 	return Reasons[p.Reason]
 }
 
-// netfilterWhy is what can have dropped packets, as far as the node tells: its own rules, or conntrack.
-func netfilterWhy(now *placenow.Netfilter) string {
+// netfilterWhy is what can have dropped packets, as far as the node tells: its own rules, NAT, or conntrack.
+func netfilterWhy(node string, now *placenow.Netfilter) string {
 	var counted []string
-	if n := now.ConntrackNotInserted; n > 0 {
-		counted = append(counted, words.Decimal(n)+" not inserted: addresses and ports in use")
+	if n := now.ConntrackNotInserted; n > 0 && len(now.NoFreePort) == 0 {
+		text := words.Decimal(n) + " not inserted: addresses and ports in use"
+		if len(now.NATRules) > 0 {
+			text += ", as where NAT has no free port: " + natRules(now.NATRules)
+		}
+		counted = append(counted, text)
 	}
 	if n := now.ConntrackDrops - min(now.ConntrackNotInserted, now.ConntrackDrops); n > 0 {
 		counted = append(counted, words.Decimal(n)+" dropped")
 	}
-	conntrack := "conntrack (" + strings.Join(counted, ", ") + ")"
+	var may []string
+	if now.Rules {
+		may = append(may, "firewall rule")
+	}
+	if len(now.NoFreePort) > 0 {
+		may = append(may, noFreePort(node, now.NoFreePort))
+	}
 	switch {
-	case now.Rules && now.ConntrackUnknown:
-		return "firewall rule, or conntrack (its drops since attach are not known)"
-	case now.ConntrackUnknown:
-		return "netfilter: no rule of now says why, and conntrack's drops since attach are not known"
-	case now.Rules && len(counted) > 0:
-		return "firewall rule, or " + conntrack
-	case now.Rules:
-		return "firewall rule"
 	case len(counted) > 0:
-		return conntrack
+		may = append(may, "conntrack ("+strings.Join(counted, ", ")+")")
+	case now.ConntrackUnknown && len(now.NoFreePort) == 0 && now.Rules:
+		may = append(may, "conntrack (its drops since attach are not known)")
+	case now.ConntrackUnknown && len(now.NoFreePort) == 0:
+		return "netfilter: no rule of now says why, and conntrack's drops since attach are not known"
+	}
+	if len(may) > 0 {
+		return strings.Join(may, ", or ")
 	}
 	return "netfilter: no rule of now, nor conntrack's counters, say why"
+}
+
+// noFreePort is "NAT of r has no free port for tcp to 10.2.0.1:80 (all 4 of 10.2.0.254, 50000-50003, are in use: ip n post:
+// rule of handle 2)".
+func noFreePort(node string, list []rules.NoFreePort) string {
+	var texts []string
+	for i := range list {
+		n := &list[i]
+		all := "all"
+		if n.Used <= int(n.High)-int(n.Low) {
+			all = "nearly all,"
+		}
+		texts = append(texts, fmt.Sprintf("%s to %s (%s %d of %s, %d-%d, are in use: %s)", n.Proto, n.To, all, n.Used, n.From, n.Low, n.High, n.Rule))
+	}
+	return fmt.Sprintf("NAT of %s has no free port for %s", node, strings.Join(texts, ", nor for "))
+}
+
+// natRules has the ports of rules that can have had none left.
+func natRules(list []rules.NATRule) string {
+	var texts []string
+	for _, r := range list {
+		texts = append(texts, fmt.Sprintf("%s has %d-%d", r.Rule, r.Low, r.High))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // fifos are the disciplines that refuse a packet only if there is no room for it.

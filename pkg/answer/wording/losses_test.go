@@ -3,11 +3,13 @@
 package wording
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -18,6 +20,8 @@ func TestLossWhy(t *testing.T) {
 	arp := aggregate.LossPlace{Node: "r2", Port: "eth1", At: record.AtNode, Reason: "NEIGH_FAILED"}
 	refused := aggregate.LossPlace{Node: "r2", Port: "eth1", At: record.AtEgress, Reason: "NOT_SPECIFIED", Function: "__dev_forward_skb2"}
 	hook := aggregate.LossPlace{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "nf_hook_slow"}
+	noPort := []rules.NoFreePort{{NATRule: rules.NATRule{Rule: "ip n post: rule of handle 2", Low: 5000, High: 5003}, Proto: "tcp", To: netip.MustParseAddrPort("10.2.0.1:80"), From: netip.MustParseAddr("10.2.0.254"), Used: 4}}
+	const noPortWords = "NAT of r1 has no free port for tcp to 10.2.0.1:80 (all 4 of 10.2.0.254, 5000-5003, are in use: ip n post: rule of handle 2)"
 	queue := func(kind string) aggregate.LossPlace {
 		return aggregate.LossPlace{Node: "r2", Port: "eth1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: kind}
 	}
@@ -46,6 +50,11 @@ func TestLossWhy(t *testing.T) {
 		{hook, placenow.Place{Netfilter: &placenow.Netfilter{Rules: true, ConntrackDrops: 2}}, "firewall rule, or conntrack (2 dropped)"},
 		{hook, placenow.Place{Netfilter: &placenow.Netfilter{Rules: true, ConntrackUnknown: true}}, "firewall rule, or conntrack (its drops since attach are not known)"},
 		{hook, placenow.Place{Netfilter: &placenow.Netfilter{ConntrackUnknown: true}}, "netfilter: no rule of now says why, and conntrack's drops since attach are not known"},
+		{hook, placenow.Place{Netfilter: &placenow.Netfilter{ConntrackDrops: 7, ConntrackNotInserted: 7, NoFreePort: noPort}}, noPortWords},
+		{hook, placenow.Place{Netfilter: &placenow.Netfilter{Rules: true, ConntrackDrops: 9, ConntrackNotInserted: 7, NoFreePort: noPort}}, "firewall rule, or " + noPortWords + ", or conntrack (2 dropped)"},
+		{hook, placenow.Place{Netfilter: &placenow.Netfilter{ConntrackUnknown: true, NoFreePort: noPort}}, noPortWords},
+		{hook, placenow.Place{Netfilter: &placenow.Netfilter{ConntrackDrops: 7, ConntrackNotInserted: 7, NATRules: []rules.NATRule{noPort[0].NATRule}}},
+			"conntrack (7 not inserted: addresses and ports in use, as where NAT has no free port: ip n post: rule of handle 2 has 5000-5003)"},
 		{aggregate.LossPlace{Node: "r1", At: record.AtNode, Reason: "QUEUE_PURGE", Function: "neigh_invalidate"}, placenow.Place{}, "no ARP answer"},
 		{full, placenow.Place{NotUp: []placenow.PortState{port("r2/eth1", topo.Down)}}, "queue full, or larger than its burst; port is down now"},
 		{none, placenow.Place{}, "port was down, or without carrier"},

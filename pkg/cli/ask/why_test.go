@@ -50,6 +50,7 @@ func rowOf(w *clitest.World, function string, packets uint64) (row answer.LossRo
 // dropped, such as packets of flows that masquerade has no port for.
 func TestWhyNetfilter(t *testing.T) {
 	w := clitest.NewWorld(t)
+	w.In("r1", "sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=600") // the ports stay in use until all is asked
 	// What was dropped before is not of these packets.
 	w.In("r1", "nft", "add table ip n; add chain ip n p { type nat hook postrouting priority 100; }; add rule ip n p oif eth1 ip protocol udp masquerade to :5000-5002")
 	masqueraded := func(from, n int) {
@@ -72,7 +73,7 @@ s.sendto(b"x", ("10.0.2.2", 9005))`, port))
 	if row.Netfilter == nil || row.Netfilter.Rules || row.Netfilter.ConntrackNotInserted != failed || row.Netfilter.ConntrackDrops != failed {
 		t.Errorf("conntrack has not inserted %d; the row %+v, netfilter %+v", failed, row, row.Netfilter)
 	}
-	why := fmt.Sprintf("conntrack (%d not inserted: addresses and ports in use)", failed)
+	const why = "NAT of r1 has no free port for udp to 10.0.2.2:9005 (all 3 of 10.0.2.1, 5000-5002, are in use: ip n p: rule of handle 2)"
 	out := w.Says([]string{"loss"}, why)
 	out += w.Says([]string{"loss", "--by", "flow"}, why)
 	out += w.Says([]string{"loss", "--series"}, why)

@@ -195,13 +195,10 @@ type ownRange func(low, high netip.Addr) bool
 
 // changes says what a rule does to packets.
 func (r *nftRule) changes(own ownRange) (k Kind) {
-	known := make(map[uint32][]byte) // constants in registers
+	known := make(constants)
 	for _, expr := range r.exprs {
 		name, a := nftExpr(expr)
 		switch name {
-		case "immediate":
-			known[word(a[unix.NFTA_IMMEDIATE_DREG])] = nftData(a[unix.NFTA_IMMEDIATE_DATA])
-			continue
 		case "payload":
 			if a[unix.NFTA_PAYLOAD_SREG] != nil {
 				k |= payloadKind(word(a[unix.NFTA_PAYLOAD_BASE]), word(a[unix.NFTA_PAYLOAD_OFFSET]), word(a[unix.NFTA_PAYLOAD_LEN]))
@@ -220,23 +217,41 @@ func (r *nftRule) changes(own ownRange) (k Kind) {
 				k |= TakesItself
 			}
 		case "target":
-			x := xtExtension{true, unix.ByteSliceToString(a[unix.NFTA_TARGET_NAME]), byte(word(a[unix.NFTA_TARGET_REV])), a[unix.NFTA_TARGET_INFO]}
+			x := targetOf(a)
 			k |= xtChanges(&x, r.family == "ip6", own)
 		}
-		if _, reads := nftReads[name]; !reads && name != "target" && name != "match" {
-			if dreg, one := nftWrites[name]; one {
-				delete(known, word(a[dreg]))
-			} else {
-				clear(known)
-			}
-		}
+		known.add(name, a)
 	}
 	return k
 }
 
+// targetOf is the target of xtables that an expression has.
+func targetOf(a map[uint16][]byte) xtExtension {
+	return xtExtension{true, unix.ByteSliceToString(a[unix.NFTA_TARGET_NAME]), byte(word(a[unix.NFTA_TARGET_REV])), a[unix.NFTA_TARGET_INFO]}
+}
+
+// constants are those in the registers of a rule.
+type constants map[uint32][]byte
+
+// add takes the next expression of the rule.
+func (k constants) add(name string, a map[uint16][]byte) {
+	if name == "immediate" {
+		k[word(a[unix.NFTA_IMMEDIATE_DREG])] = nftData(a[unix.NFTA_IMMEDIATE_DATA])
+		return
+	}
+	if _, reads := nftReads[name]; reads || name == "target" || name == "match" {
+		return
+	}
+	if dreg, one := nftWrites[name]; one {
+		delete(k, word(a[dreg]))
+	} else {
+		clear(k)
+	}
+}
+
 // natTakes reports whether an expression that translates destinations may translate them to an address of the node. What
 // comes out of a map may be any address.
-func natTakes(a map[uint16][]byte, known map[uint32][]byte, own ownRange) bool {
+func natTakes(a map[uint16][]byte, known constants, own ownRange) bool {
 	low := a[unix.NFTA_NAT_REG_ADDR_MIN]
 	if low == nil {
 		return false // only ports
