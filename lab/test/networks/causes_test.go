@@ -156,6 +156,32 @@ var causes = []network{
 		asks:    []ask{{"loss", []string{`a dropped`, `firewall rule; ip o out \(hook output\): policy`}, `one of`}},
 	},
 	{
+		name: "which rule of legacy iptables", nodes: "a r b",
+		build: func(w *world) {
+			need.Programs(w.TB, "iptables-legacy:iptables")
+			line(w)
+			for _, rule := range []string{"-P INPUT DROP", "-A FORWARD -p tcp --dport 22 -j ACCEPT", "-A FORWARD -p tcp --dport 7 -j DROP",
+				"-A FORWARD -p icmp -j ACCEPT -s 10.9.9.9", "-A FORWARD -p icmp --icmp-type echo-request -j DROP"} {
+				w.sh("r", "iptables-legacy "+rule)
+			}
+		},
+		symptom: silent("a", "10.2.0.1"),
+		asks:    []ask{{"loss", []string{`\br\b`, `firewall rule; iptables filter FORWARD: rule 4 \(\d+ packets\)`}, `one of`}},
+	},
+	{
+		name: "which rule of a chain that legacy ip6tables calls", nodes: "a r b",
+		build: func(w *world) {
+			need.Programs(w.TB, "ip6tables-legacy:iptables")
+			line(w)
+			w.Address("a", "eth0", "fd00:1::1/64")
+			w.Address("r", "eth0", "fd00:1::254/64")
+			w.sh("a", "ip -6 route add default via fd00:1::254")
+			w.sh("r", "ip6tables-legacy -N no; ip6tables-legacy -A no -p udp -j DROP; ip6tables-legacy -A INPUT -p icmpv6 --icmpv6-type echo-request -j no; ip6tables-legacy -A no -j REJECT")
+		},
+		symptom: silent("a", "fd00:1::254"),
+		asks:    []ask{{"loss --after-delivery", []string{`\br\b`, `firewall rule; ip6tables filter no: rule 2 \(\d+ packets\)`}, `one of`}},
+	},
+	{
 		name: "NAT without a free port", nodes: "a r b",
 		build: func(w *world) {
 			line(w)
@@ -180,7 +206,7 @@ var causes = []network{
 			w.serve("b", "[fd00:2::1]:80")
 		},
 		symptom: portsUsedUp("[fd00:2::1]:80"),
-		asks:    []ask{{"loss", []string{`\br\b`, `NAT of r has no free port for tcp to \[fd00:2::1\]:80 \(all 2 of fd00:2::254, 50000-50001, are in use: ip6tables -t nat: rule \d of all, SNAT\)`}, `conntrack`}},
+		asks:    []ask{{"loss", []string{`\br\b`, `NAT of r has no free port for tcp to \[fd00:2::1\]:80 \(all 2 of fd00:2::254, 50000-50001, are in use: ip6tables nat POSTROUTING: rule 1\)`}, `conntrack`}},
 	},
 	{
 		name: "macvlan and its parent", nodes: "h x c",

@@ -24,7 +24,7 @@ type Cause struct {
 	Setting string    `json:"setting,omitempty"` // "net.ipv4.ip_forward=0"
 	State   string    `json:"state,omitempty"`   // of a port, an address or a route
 	MTU     int       `json:"mtu,omitempty"`     // bytes
-	Rules   []string  `json:"rules,omitempty"`   // each of which can have dropped them: table, chain, hook, handle; or that legacy tables have some
+	Rules   []string  `json:"rules,omitempty"`   // each of which can have dropped them: table, chain, hook, handle or number; or that legacy tables have some
 	More    int       `json:"more,omitempty"`    // rules beside these, at least
 }
 
@@ -71,14 +71,16 @@ type inspector struct {
 	macvlans  func(topo.NodeSpec) ([]inspect.Macvlan, error)
 	numberOf  func(node, other topo.NodeSpec) (int, error)
 	unusable  func(topo.NodeSpec) ([]inspect.Address, error)
-	droppers  func(topo.NodeSpec, func(rules.Dropper) bool) (rules.DropperList, error)
-	ruled     func(topo.NodeSpec, netip.Addr) (bool, error)
+	droppers  droppersOf
+	// hookDroppers are of what netfilter's hooks free themselves.
+	hookDroppers droppersOf
+	ruled        func(topo.NodeSpec, netip.Addr) (bool, error)
 	// connection is the socket with one of these pairs of ends.
 	connection func(topo.NodeSpec, [][2]netip.AddrPort) (*inspect.Connection, error)
 }
 
 var theInspector = inspector{inspect.RouteTo, inspect.RouteFrom, inspect.HasDefault, inspect.Settings, inspect.BridgesOf,
-	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers, ruled, inspect.ConnectionOf}
+	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers, rules.HookDroppers, ruled, inspect.ConnectionOf}
 
 // AskNode asks one node, for at most OneNode; ok is false if there is none of that name, or it did not answer. What look
 // is given is all that it may use: it may still run when the question is over.
@@ -140,6 +142,7 @@ func init() { // the functions read it themselves
 		"OTHERHOST":                (*Links).otherHost,
 		"NO_SOCKET":                (*Links).noSocket,
 		"NETFILTER_DROP":           (*Links).byRule,
+		rules.Hook:                 (*Links).byRule,
 		"NO_TX_TARGET":             (*Links).bridgeRefusal,
 		"BRIDGE_INGRESS_STP_STATE": (*Links).bridgeRefusal,
 		"br_handle_frame_finish":   (*Links).bridgeRefusal,

@@ -162,17 +162,21 @@ func (l *Links) byRule(p *lostThere) (list []Cause) {
 		list = l.bridgedRules(p)
 	}
 	src, _, ok := p.ends()
-	if !ok || p.Function == rules.Hook { // rules of nf_tables are none of these, or the kernel does not tell them apart
+	if !ok {
 		return list
 	}
-	families, legacy := []string{"ip", "inet", "bridge", "netdev"}, []string{"iptables"}
+	look, legacy := l.nodes.inspect.droppers, []string{"iptables"}
+	if p.Function == rules.Hook {
+		look = l.nodes.inspect.hookDroppers
+	}
+	families := []string{"ip", "inet", "bridge", "netdev"}
 	if !src.Is4() {
 		families[0], legacy[0] = "ip6", "ip6tables"
 	}
 	if bridges := l.bridgesOf(p.Node); bridges != nil && bridges.Port(p.Port) != nil {
 		legacy = append(legacy, "ebtables")
 	}
-	all, _ := l.droppers(p.Node, func(d rules.Dropper) bool {
+	all, _ := l.droppers(p.Node, look, func(d rules.Dropper) bool {
 		sent := d.Hook == "output" || d.Hook == "postrouting" || d.Hook == "egress"
 		notOnTheWay := p.Port == "" && !sent && d.Hook != "" || p.Port != "" && d.Hook == "output"
 		return slices.Contains(families, d.Family) && !notOnTheWay
@@ -192,16 +196,19 @@ func (l *Links) byRule(p *lostThere) (list []Cause) {
 		c.More++
 	}
 	for _, tool := range all.Legacy {
-		if slices.Contains(legacy, tool) {
-			c.Rules = append(c.Rules, "a rule of legacy "+tool)
+		if text := "a rule of legacy " + tool; slices.Contains(legacy, tool) && !slices.Contains(c.Rules, text) {
+			c.Rules = append(c.Rules, text)
 		}
 	}
 	return append(list, c)
 }
 
-// droppers asks a node for what of nf_tables keep keeps, and for legacy tables.
-func (l *Links) droppers(node string, keep func(rules.Dropper) bool) (rules.DropperList, bool) {
-	return AskNode(l, node, func(n topo.NodeSpec) (rules.DropperList, error) { return l.nodes.inspect.droppers(n, keep) })
+// droppersOf finds what can drop packets in a node, of what keep keeps.
+type droppersOf func(node topo.NodeSpec, keep func(rules.Dropper) bool) (rules.DropperList, error)
+
+// droppers asks a node so.
+func (l *Links) droppers(node string, look droppersOf, keep func(rules.Dropper) bool) (rules.DropperList, bool) {
+	return AskNode(l, node, func(n topo.NodeSpec) (rules.DropperList, error) { return look(n, keep) })
 }
 
 // bridgedHooks are those of IP that frames pass which a bridge passes on.
@@ -210,7 +217,7 @@ var bridgedHooks = []string{"prerouting", "forward", "postrouting"}
 // bridgedDrops reports whether a node's rules for IPv6 can drop frames that its bridges pass on. Of chains that others
 // call nobody knows from which hook.
 func (l *Links) bridgedDrops(node string) bool {
-	found, ok := l.droppers(node, func(d rules.Dropper) bool {
+	found, ok := l.droppers(node, l.nodes.inspect.droppers, func(d rules.Dropper) bool {
 		return (d.Family == "ip6" || d.Family == "inet") && slices.Contains(bridgedHooks, d.Hook)
 	})
 	return ok && len(found.List) > 0

@@ -76,6 +76,7 @@ func newBridged(t *testing.T, hosts int) *bridged {
 			return list, nil
 		},
 	}
+	b.nodes.inspect.hookDroppers = b.nodes.inspect.droppers
 	return b
 }
 

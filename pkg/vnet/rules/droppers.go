@@ -13,18 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vnetradar/radar/pkg/host"
+	"github.com/vnetradar/radar/pkg/host/kernel"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
-// Dropper is a rule of nf_tables, or a chain's policy, that can drop packets.
+// Dropper is a rule, or a chain's policy, that can drop packets.
 type Dropper struct {
 	Family, Table, Chain string
 	Hook                 string // "": the chain is called by others
-	Handle               uint64 // of the rule; 0: it is the policy
+	Handle               uint64 // of a rule of nf_tables; 0: it is the policy
+	// Of a legacy table: "iptables filter FORWARD: rule 3", and how many packets came to it.
+	Legacy  string
+	Packets uint64
 }
 
-// String is "ip f FORWARD (hook forward): policy", "inet f fw (hook input): rule of handle 4".
+// String is "ip f FORWARD (hook forward): policy", "inet f fw (hook input): rule of handle 4", "iptables filter FORWARD: rule 3
+// (7 packets)".
 func (d Dropper) String() string {
+	if d.Legacy != "" {
+		return fmt.Sprintf("%s (%s)", d.Legacy, words.Plural(int(d.Packets), "packet"))
+	}
 	text := fmt.Sprintf("%s %s %s", d.Family, d.Table, d.Chain)
 	if d.Hook != "" {
 		text += " (hook " + d.Hook + ")"
@@ -50,17 +59,62 @@ const maxDroppers = 64
 // hooks are those of IP and of bridges, as netfilter numbers them.
 var hooks = []string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
 
-// Droppers are what can drop packets in a node now: of nf_tables what keep keeps, at most 64.
-func Droppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperList, err error) {
-	add := func(d Dropper) {
-		switch {
-		case !keep(d):
-		case len(found.List) == maxDroppers:
-			found.Cut = true
-		default:
-			found.List = append(found.List, d)
+// add adds what is wanted, up to the bound.
+func (l *DropperList) add(d Dropper, keep func(Dropper) bool) {
+	switch {
+	case !keep(d):
+	case len(l.List) == maxDroppers:
+		l.Cut = true
+	default:
+		l.List = append(l.List, d)
+	}
+}
+
+// HookDroppers are what can have dropped packets that Hook freed in a node, of what keep keeps: rules of legacy tables that
+// packets came to, or, if packets came to none (counters can be set to zero), all of them; before Linux 6.7 those of nf_tables,
+// too.
+func HookDroppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperList, err error) {
+	if kernel.Older(kernel.Release(), 6, 7) {
+		if found, err = Droppers(node, keep); err != nil {
+			return found, err
 		}
 	}
+	found.Legacy = nil
+	var came, none DropperList // by whether packets came to them
+	err = node.Do(func() error {
+		for f, table := range xtTables {
+			info, entries, failed := f.read(table)
+			if failed != nil { // what cannot be read can drop
+				found.Legacy = append(found.Legacy, f.tool)
+				continue
+			}
+			f.rules(table, info, entries, func(r xtRule) {
+				if !f.drops(r.entry) {
+					return
+				}
+				to := &none
+				if r.packets > 0 {
+					to = &came
+				}
+				to.add(Dropper{Family: xtFamilyOf[f.tool], Table: table, Chain: r.chain, Hook: r.hook, Legacy: r.String(), Packets: r.packets}, keep)
+			})
+		}
+		found.Legacy = append(found.Legacy, legacyEbtables()...)
+		return nil
+	})
+	if len(came.List) == 0 {
+		came = none
+	}
+	found.List, found.Cut = append(found.List, came.List...), found.Cut || came.Cut
+	return found, err
+}
+
+// xtFamilyOf are the families of nf_tables that have the packets of tools for legacy tables.
+var xtFamilyOf = map[string]string{"iptables": "ip", "ip6tables": "ip6"}
+
+// Droppers are what can drop packets in a node now: of nf_tables what keep keeps, at most 64.
+func Droppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperList, err error) {
+	add := func(d Dropper) { found.add(d, keep) }
 	err = node.Do(func() error {
 		chains := make(map[[3]string]string)
 		for _, m := range nftDump(unix.NFT_MSG_GETCHAIN) {
@@ -93,10 +147,15 @@ func legacyDroppers() (tools []string) {
 			tools = append(tools, f.tool)
 		}
 	}
+	return append(tools, legacyEbtables()...)
+}
+
+// legacyEbtables is ebtables, if the machine has its tables.
+func legacyEbtables() []string {
 	if modules, err := os.ReadFile("/proc/modules"); err == nil && bytes.Contains(modules, []byte("ebtable_")) {
-		tools = append(tools, "ebtables")
+		return []string{"ebtables"}
 	}
-	return tools
+	return nil
 }
 
 // dropperOf reads a message about a chain or a rule, which have other numbers for the same attributes.

@@ -50,3 +50,38 @@ func TestDroppers(t *testing.T) {
 	n.Run("a", "ip6tables-legacy", "-P", "FORWARD", "DROP")
 	legacy("iptables", "ip6tables")
 }
+
+// TestHookDroppers: rules of legacy tables are named as their tool counts them, and only those that packets came to, once
+// packets came to any.
+func TestHookDroppers(t *testing.T) {
+	n := nstest.New(t, "a")
+	node := specs(t, n, "a")[0]
+	n.Run("a", "ip", "link", "set", "lo", "up")
+	look := func(family string, want ...string) {
+		t.Helper()
+		found, err := HookDroppers(node, func(d Dropper) bool { return d.Family == family })
+		if err != nil || found.Cut {
+			t.Fatal(err, found.Cut)
+		}
+		var got []string
+		for _, d := range found.List {
+			if d.Legacy != "" {
+				got = append(got, d.Hook+" "+d.String())
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", family, got, want)
+		}
+	}
+	for _, args := range []string{"-A INPUT -p tcp -j ACCEPT", "-N none", "-N some", "-A some -p tcp -j RETURN", "-A some -p udp --dport 9 -j DROP",
+		"-A some -p udp --dport 10 -j REJECT", "-A OUTPUT -j some", "-P FORWARD DROP"} {
+		n.Run("a", append([]string{"iptables-legacy"}, strings.Fields(args)...)...)
+	}
+	n.Run("a", "ip6tables-legacy", "-t", "mangle", "-A", "PREROUTING", "-p", "udp", "-j", "DROP")
+	look("ip", "forward iptables filter FORWARD: policy (0 packets)", " iptables filter some: rule 2 (0 packets)", " iptables filter some: rule 3 (0 packets)")
+	look("ip6", "prerouting ip6tables mangle PREROUTING: rule 1 (0 packets)")
+	n.Run("a", "python3", "-c", "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nfor i in range(2):\n    try: s.sendto(b'x', ('127.0.0.1', 9))\n    except PermissionError: pass")
+	look("ip", " iptables filter some: rule 2 (2 packets)")
+	n.Run("a", "iptables-legacy", "-Z")
+	look("ip", "forward iptables filter FORWARD: policy (0 packets)", " iptables filter some: rule 2 (0 packets)", " iptables filter some: rule 3 (0 packets)")
+}

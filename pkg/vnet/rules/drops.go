@@ -53,25 +53,14 @@ const (
 	nfQueue = 3
 )
 
-// dropping reports whether one of a table's entries drops: by the standard target's verdict, or by a target that may
-// (REJECT, NFQUEUE without a reader).
+// dropping reports whether one of a table's entries drops.
 func (f *xtFamily) dropping(entries []byte) bool {
 	for len(entries) >= f.entry {
-		target := int(binary.NativeEndian.Uint16(entries[f.toTarget:]))
 		next := int(binary.NativeEndian.Uint16(entries[f.toNext:]))
-		if target < f.entry || target+xtExtHeader > next || next > len(entries) {
+		if next < f.entry || next > len(entries) {
 			return false
 		}
-		name, _, _ := bytes.Cut(entries[target+2:target+xtExtHeader-1], []byte{0})
-		switch string(name) {
-		case "": // the standard target
-			if target+xtExtHeader+4 <= next {
-				switch int32(binary.NativeEndian.Uint32(entries[target+xtExtHeader:])) {
-				case -nfDrop - 1, -nfQueue - 1:
-					return true
-				}
-			}
-		case "REJECT", "NFQUEUE", "SYNPROXY", "TPROXY":
+		if f.drops(entries[:next]) {
 			return true
 		}
 		entries = entries[next:]

@@ -89,15 +89,17 @@ func natRules() (list []NATRule, err error) {
 		if table != "nat" {
 			continue
 		}
-		entries, failed := f.entries(table)
+		info, entries, failed := f.read(table)
 		if failed != nil {
 			err = fmt.Errorf("read table %s of %s: %w", table, f.tool, failed)
 			continue
 		}
-		f.extensions(entries, func(rule int, x xtExtension) {
-			if low, high, is := xtSourcePorts(&x, f.domain == unix.AF_INET6); is {
-				list = append(list, NATRule{fmt.Sprintf("%s -t %s: rule %d of all, %s", f.tool, table, rule+1, x.name), low, high})
-			}
+		f.rules(table, info, entries, func(r xtRule) {
+			f.extensions(r.entry, func(_ int, x xtExtension) {
+				if low, high, is := xtSourcePorts(&x, f.domain == unix.AF_INET6); is {
+					list = append(list, NATRule{r.String(), low, high})
+				}
+			})
 		})
 	}
 	return list[:min(len(list), maxNATRules)], err

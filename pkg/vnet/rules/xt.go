@@ -167,30 +167,36 @@ func xtUses() (uses []xtUse, err error) {
 const xtTries = 5
 
 // entries reads a table.
-func (f *xtFamily) entries(table string) ([]byte, error) {
+func (f *xtFamily) entries(table string) (entries []byte, err error) {
+	_, entries, err = f.read(table)
+	return entries, err
+}
+
+// read reads a table, with what the kernel says of it (ipt_getinfo).
+func (f *xtFamily) read(table string) (info, entries []byte, err error) {
 	fd, err := unix.Socket(f.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer unix.Close(fd)
 	for range xtTries {
-		info := make([]byte, xtInfoLen)
+		info = make([]byte, xtInfoLen)
 		copy(info[:xtNameLen-1], table)
 		if err = getsockopt(fd, f.level, xtGetInfo, info); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		size := binary.NativeEndian.Uint32(info[xtInfoLen-4:])
 		if size > xtMost {
-			return nil, fmt.Errorf("its rules take %d bytes, more than the %d that are looked at", size, xtMost)
+			return nil, nil, fmt.Errorf("its rules take %d bytes, more than the %d that are looked at", size, xtMost)
 		}
 		all := make([]byte, xtHeader+int(size))
 		copy(all[:xtNameLen-1], table)
 		binary.NativeEndian.PutUint32(all[xtNameLen:], size)
 		if err = getsockopt(fd, f.level, xtGetEntries, all); err == nil {
-			return all[xtHeader:], nil
+			return info, all[xtHeader:], nil
 		} // EAGAIN: it has another size by now
 	}
-	return nil, err
+	return nil, nil, err
 }
 
 // getsockopt fills b, whose beginning the kernel reads.
