@@ -23,7 +23,7 @@ type Dropper struct {
 	Family, Table, Chain string
 	Hook                 string // "": the chain is called by others
 	Handle               uint64 // of a rule of nf_tables; 0: it is the policy
-	// Of a legacy table: "iptables filter FORWARD: rule 3", and how many packets came to it.
+	// Legacy is a rule of legacy iptables, "iptables filter FORWARD: rule 3", and Packets its counter.
 	Legacy  string
 	Packets uint64
 }

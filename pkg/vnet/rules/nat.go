@@ -39,7 +39,7 @@ type NATPorts struct {
 	Ranges []NATRule
 }
 
-// Bounds of what is read and told.
+// Bounds of what is read and reported.
 const (
 	maxNATRules    = 16
 	maxConnections = 1 << 18
@@ -48,8 +48,8 @@ const (
 // The ports that NAT gives to a source that has one of these, where the rule does not say which.
 const lowestPort, highestPort = 1024, 65535
 
-// allTried is up to how many ports the kernel tries each one. Of more it tries some, which are hardly ever all in use before
-// nearly all are.
+// allTried is the largest range in which the kernel tries each port. In a larger one it tries some, and finds one until nearly the
+// whole range is in use.
 const allTried = 128
 
 // usedUp reports whether so many of the rule's ports leave none that the kernel finds.
@@ -58,8 +58,8 @@ func (r *NATRule) usedUp(used int) bool {
 	return used >= size || size > allTried && used*8 >= size*7
 }
 
-// PortsOfNAT asks a node which of its rules have no port left. Of one whose connections cannot be read, or are too many, the
-// ranges are told alone.
+// PortsOfNAT asks a node which of its rules have no port left. If its connections cannot be read, or are too many, it has
+// the ranges alone.
 func PortsOfNAT(node topo.NodeSpec) (ports NATPorts, err error) {
 	err = node.Do(func() error {
 		list, err := natRules()
