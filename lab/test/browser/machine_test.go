@@ -3,7 +3,9 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +15,8 @@ import (
 )
 
 // TestTimeMachine: of two pings between the same hosts one is lost. Whoever clicks on its flow sees that one, follows it on
-// the drawing, and lists and marks are of the moment there while other packets pass. What was chosen is in the address.
+// the drawing, and lists and marks are of the moment there while other packets pass, as all lists are. What was chosen is
+// in the address.
 func TestTimeMachine(t *testing.T) {
 	const lost = 3
 	w := newWorld(t, "bottleneck", func(w *world) {
@@ -24,6 +27,7 @@ func TestTimeMachine(t *testing.T) {
 	p := open(t, w.url)
 	t.Run("flow", func(t *testing.T) { lostFlow(t, w, p.in(t), lost) })
 	t.Run("moment", func(t *testing.T) { moment(t, w, p.in(t), lost) })
+	t.Run("until", func(t *testing.T) { until(t, w, p.in(t)) })
 	t.Run("why", func(t *testing.T) { words(t, w, p.in(t)) })
 	t.Run("address", func(t *testing.T) { address(t, w, p.in(t)) })
 	t.Run("save", func(t *testing.T) { save(t, w, p.in(t)) })
@@ -76,6 +80,90 @@ func moment(t *testing.T, w *world, p *page, lost int) {
 	stop()
 	p.click(`document.querySelector('.chip')`)
 	p.wait("all flows are loaded again", fmt.Sprintf(`radar.player.loaded.value.packets > %d`, 2*lost))
+}
+
+// until: in the time machine all lists, and the panel of a node, say what the command line says of the packets that were sent
+// until its moment, and say so; who opens the address sees the same. Live they are of all packets again.
+func until(t *testing.T, w *world, p *page) {
+	p.show("topology", "domain", w.lab, "mode", "machine")
+	p.wait("packets are loaded", `radar.player.loaded.value.packets > 0`)
+	end := eval[string](p, `(() => { const { player } = radar, t = player.machine.journeys.find((j) => j.falls.length).start; player.seek(t); return player.isoOf(t + 1); })()`)
+	at := eval[string](p, `new URLSearchParams(location.hash.split('?')[1]).get('t')`)
+	clock := eval[string](p, `/T(.{15})/.exec(radar.player.isoOf(radar.player.machine.t))[1]`)
+	for _, c := range []struct {
+		view string
+		cell int // of the number of packets
+	}{{"losses", 0}, {"flows", 1}, {"paths", 2}} {
+		command := strings.Replace(c.view, "losses", "loss", 1)
+		then, all := packetsOf(w, command, "--until", end), packetsOf(w, command)
+		if fmt.Sprint(then) == fmt.Sprint(all) || len(then) == 0 {
+			t.Fatalf("%s: until %s %v, in all %v: that tells nothing", command, end, then, all)
+		}
+		shows := func(when string, want []int) {
+			t.Helper()
+			rows := func() []int {
+				return eval[[]int](p, fmt.Sprintf(`[...document.querySelector('table')?.tBodies[0].rows ?? []].map((r) => Number(r.cells[%d].textContent.replace(/\D/g, ''))).sort((a, b) => b - a)`, c.cell))
+			}
+			nstest.WaitFor(t, fmt.Sprintf("%s %s: %v", c.view, when, want), func() bool { return fmt.Sprint(rows()) == fmt.Sprint(want) })
+		}
+		p.show(c.view, "domain", w.lab, "mode", "machine", "t", at)
+		shows("until then", then)
+		title := func() string { return eval[string](p, `document.querySelector('h1').textContent`) }
+		if !strings.HasSuffix(title(), " until "+clock) {
+			t.Errorf("the title of %s is %q: it does not say until %s", c.view, title(), clock)
+		}
+		p.shot(c.view + "-until-1280")
+		p.click(button("Back to live"))
+		shows("live", all)
+		if hash := eval[string](p, `location.hash`); strings.Contains(title(), "until") || strings.Contains(hash, "mode=") || strings.Contains(hash, "t=") {
+			t.Errorf("live the title is %q, the address %s", title(), hash)
+		}
+	}
+	timed := -1
+	for _, row := range rowsOf(w, "latency", "--by", "node", "--until", end) {
+		if row.Name == "r1" {
+			timed = row.Count
+		}
+	}
+	p.show("losses", "domain", w.lab, "mode", "machine", "t", at, "sel", "node:r1")
+	panel := func() string { return eval[string](p, `document.querySelector('aside.panel')?.innerText ?? ''`) }
+	nstest.WaitFor(t, "the panel of r1", func() bool {
+		return strings.Contains(panel(), fmt.Sprintf("%d packets", timed)) && strings.Contains(panel(), "lost here\n1\n")
+	})
+	if !strings.Contains(panel(), "sent until "+clock) {
+		t.Errorf("the panel of r1 does not say until when it is: %s", panel())
+	}
+	p.shot("node-until-1280")
+}
+
+// packetsOf is how many packets each row of an answer of the command line has, the most first.
+func packetsOf(w *world, command ...string) (list []int) {
+	w.Helper()
+	for _, row := range rowsOf(w, command...) {
+		list = append(list, row.Packets)
+	}
+	slices.Sort(list)
+	slices.Reverse(list)
+	return list
+}
+
+type answered struct {
+	Name           string
+	Packets, Count int
+}
+
+// rowsOf are the rows of an answer of the command line.
+func rowsOf(w *world, command ...string) (rows []answered) {
+	w.Helper()
+	lines := json.NewDecoder(strings.NewReader(w.run(append(command, "--domain", w.lab, "-o", "json")...)))
+	for lines.More() {
+		var row answered
+		if err := lines.Decode(&row); err != nil {
+			w.Fatal(command, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // passed is how many packets a direction's row says that passed.

@@ -7,6 +7,7 @@ import { selection, flowKey, flowTitle } from './url.js';
 import { Histogram, TimeLine } from './plots.js';
 import { Overview } from './overview.js';
 import { Packet } from './packet.js';
+import { SentUntil } from './moment.js';
 import * as store from './store.js';
 import * as player from './player.js';
 
@@ -18,27 +19,47 @@ export function Details() {
   if (!Part) return html`<aside class="panel" tabindex="0" aria-label="Overview"><${Overview} /></aside>`;
   return html`<aside class="panel" tabindex="0" aria-label=${`Details of the ${kind}`}>
     <div class="crumbs"><button class="quiet" onClick=${() => store.go({ sel: '' })}>← All</button><span class="muted">${kind}</span></div>
+    ${kind !== 'packet' && html`<${SentUntil} />`}
     <${Part} key=${name} name=${name} /></aside>`;
 }
 
+/** The middle of a histogram's values, as exact as its buckets are. */
+function median(answer) {
+  let left = (answer?.count ?? 0) / 2;
+  const middle = answer?.buckets.find((b) => (left -= b.count) <= 0);
+  return middle && Math.round((middle.ge + middle.le) / 2);
+}
+
+/** How many packets the rows of an answer have, once it is there. */
+const sum = (answer, rows) => (answer ? rows.reduce((n, r) => n + r.packets, 0) : undefined);
+
+/** A link's load in the past, of the answers that its panel has. Nobody knows how many passed one that is never timed. */
+function loadThen(name, by, queue, lost) {
+  const { known, total } = store.loadOf(name);
+  const timed = store.totals.get(name)?.p50_ns !== undefined;
+  const passed = timed ? by?.count : store.shownPast.value && total;
+  return { known: known && passed !== undefined, total: passed, p50: median(by), queue: median(queue), lost };
+}
 
 function Link({ name }) {
   void store.tick.value;
-  const load = store.loadOf(name);
+  const past = store.pastRange.value;
+  const now = store.loadOf(name);
   const [from, to] = name.split(' > ');
   const by = useAsk(['histogram'], store.query({ by: 'link', name }), 5000);
-  const queue = useAsk(load.queue === undefined ? null : ['histogram'], store.query({ by: 'queue', name: from }), 5000);
+  const queue = useAsk(!past && now.queue === undefined ? null : ['histogram'], store.query({ by: 'queue', name: from }), 5000);
   const lossAsk = useAsk(['loss'], store.query({}), 5000);
   const [node, port] = [from?.slice(0, from.lastIndexOf('/')), from?.slice(from.lastIndexOf('/') + 1)];
   const losses = (lossAsk.answer?.rows ?? []).filter((r) => r.node === node && r.port === port && r.at !== 'node');
+  const load = past ? loadThen(name, by.answer, queue.answer, sum(lossAsk.answer, losses)) : now;
   const line = store.linkSeries.get(name);
   return html`<h2>${from} <span class="arrow">→</span> ${to}</h2>
     <${Facts} facts=${[['rate', load.bps !== undefined ? rate(load.bps) : undefined], ['packets', load.known ? count(load.total) : '–'], ['latency, median', duration(load.p50)],
-      ['queue, median', load.queue !== undefined ? duration(load.queue) : undefined], ['lost', html`<span class=${load.lost ? 'loss-text' : ''}>${load.known ? count(load.lost) : '–'}${load.lostNow > 0 ? `, ${perSecond(load.lostNow)} now` : ''}</span>`],
+      ['queue, median', load.queue !== undefined ? duration(load.queue) : undefined], ['lost', html`<span class=${load.lost ? 'loss-text' : ''}>${load.known || past ? count(load.lost) : '–'}${load.lostNow > 0 ? `, ${perSecond(load.lostNow)} now` : ''}</span>`],
       ['expired', load.expired || undefined]]} />
     <button class="quiet" onClick=${() => store.go({ sel: `link:${to} > ${from}` })}>⇄ The other direction</button>
     <${Losses} rows=${losses} />
-    ${line && !store.shownPast.value && html`<${TimeLine} title="Latency" unit=${duration} data=${line.table(['p50', 'p99', 'queue'])}
+    ${line && !past && html`<${TimeLine} title="Latency" unit=${duration} data=${line.table(['p50', 'p99', 'queue'])}
         lines=${[{ name: 'median', colour: 'a' }, { name: '99 %', colour: 'b', dash: [4, 3] }, { name: 'queue', colour: 'c' }]} />
       <${TimeLine} title="Rate" unit=${rate} data=${line.table(['bps'])} lines=${[{ name: 'rate', colour: 'a' }]} />
       <${TimeLine} title="Lost" unit=${perSecond} data=${line.table(['lost'])} lines=${[{ name: 'lost', colour: 'loss' }]} />`}
@@ -69,12 +90,15 @@ function Node({ name }) {
   const after = useAsk(['loss'], store.query({ after_delivery: true }), 10000);
   const line = store.nodeSeries.get(name);
   const here = (ask) => (ask.answer?.rows ?? []).filter((r) => r.node === name);
+  const past = store.pastRange.value;
+  const lost = past ? sum(lossAsk.answer, here(lossAsk)) : store.nodeLost(name);
+  const residence = past ? median(by.answer) : line?.last('p50') ?? vertex?.load?.p50_ns;
   return html`<h2>${name}</h2>
-    <${Facts} facts=${[['kind', vertex?.class], ['is', vertex?.spec], ['residence, median', duration(line?.last('p50') ?? vertex?.load?.p50_ns)],
-      ['lost here', html`<span class=${store.nodeLost(name) ? 'loss-text' : ''}>${count(store.nodeLost(name))}</span>`]]} />
+    <${Facts} facts=${[['kind', vertex?.class], ['is', vertex?.spec], ['residence, median', duration(residence)],
+      ['lost here', html`<span class=${lost ? 'loss-text' : ''}>${count(lost)}</span>`]]} />
     <${Losses} rows=${here(lossAsk)} />
     ${here(after).length > 0 && html`<h3>Dropped after delivery</h3><ul class="reasons">${here(after).map((r) => html`<li><span>${count(r.packets)}</span><span><b>${why(r)}</b> <span class="muted">${reason(r)}</span></span></li>`)}</ul>`}
-    ${line && !store.shownPast.value && html`<${TimeLine} title="Time inside" unit=${duration} data=${line.table(['p50', 'p99'])}
+    ${line && !past && html`<${TimeLine} title="Time inside" unit=${duration} data=${line.table(['p50', 'p99'])}
       lines=${[{ name: 'median', colour: 'a' }, { name: '99 %', colour: 'b', dash: [4, 3] }]} />
       <${TimeLine} title="Packets" unit=${perSecond} data=${line.table(['packets'])} lines=${[{ name: 'packets/s', colour: 'a' }]} />`}
     <${Problem} error=${by.error} />

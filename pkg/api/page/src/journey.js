@@ -37,6 +37,22 @@ export function timeOf(text, epoch) {
   return (Number(seconds) - epoch) * 1e9 + Number(nanos);
 }
 
+/** A time as RFC 3339, to the nanosecond. @param {number} t @param {number} epoch */
+export function isoOf(t, epoch) {
+  const [seconds, nanos] = timeText(t, epoch).split('.');
+  return `${new Date(Number(seconds) * 1000).toISOString().slice(0, 19)}.${nanos}Z`;
+}
+
+const units = { h: 3.6e12, m: 6e10, s: 1e9, ms: 1e6, us: 1e3, 'µs': 1e3, ns: 1 };
+
+/** Since when a range counts that ends at t: a duration counts back from there, a time is one anyway. @param {string} since */
+export function sinceAt(since, t, epoch) {
+  if (!/^(\d+(\.\d+)?(h|ms|m|s|us|µs|ns))+$/.test(since)) return since;
+  let back = 0;
+  for (const [, n, unit] of since.matchAll(/([\d.]+)([a-zµ]+)/g)) back += Number(n) * units[unit];
+  return isoOf(t - Math.round(back), epoch);
+}
+
 /** Makes the journey of a record. @param {object} record @param {number} epoch @returns {Journey} */
 export function journeyOf(record, epoch) {
   const start = sinceEpoch(record.time, epoch);

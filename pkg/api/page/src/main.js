@@ -106,6 +106,7 @@ const actions = {
 };
 
 const inMachine = (what) => store.state.value.mode === 'machine' && what();
+const onDrawing = [' ', 'ArrowRight', 'ArrowLeft']; // elsewhere nobody sees what they do
 
 function speed(factor) {
   const next = Math.min(1, Math.max(1e-7, store.state.value.speed * factor));
@@ -116,6 +117,7 @@ document.addEventListener('keydown', (e) => {
   if (typing(e) || e.shiftKey && e.key.startsWith('Arrow')) return;
   const number = Number(e.key);
   if (number >= 1 && number <= views.length) store.go({ view: views[number - 1] });
+  else if (onDrawing.includes(e.key) && store.state.value.view !== 'topology') return;
   else if (!actions[e.key] || (e.key === ' ' && e.target.closest?.('button, a, summary, tr'))) return;
   else actions[e.key]();
   e.preventDefault();

@@ -3,7 +3,7 @@
 
 import { html, Notes, useState } from './ui.js';
 import { choices } from './url.js';
-import { count, duration, perSecond, rate } from './format.js';
+import { clock, count, duration, perSecond, rate } from './format.js';
 import * as store from './store.js';
 
 const shown = 80; // rows of each list: more would cost frames each second
@@ -40,7 +40,7 @@ export function Overview() {
     <div class="row"><input type="search" placeholder="Find a link or node" aria-label="Find a link or node" value=${part} onInput=${(e) => setPart(e.target.value)} />
       <label class="order">by <select value=${order} onChange=${(e) => store.go({ order: e.target.value })} aria-label="by: the order of links">
         ${choices.order.map((o) => html`<option value=${o}>${o === 'lost' ? 'losses' : o}</option>`)}</select></label></div>
-    ${store.shownPast.value && html`<p class="muted">Of the packets in the time machine, until its moment.</p>`}
+    ${store.shownPast.value && html`<p class="muted">Of the packets in the time machine, until ${clock(store.pastRange.value?.at)}.</p>`}
     <h2 class="small">Links</h2>
     <ul class="links" aria-label="Links">${rows.slice(0, shown).map((row) => html`<${LinkRow} key=${row.id} row=${row} />`)}</ul>
     ${rows.length > shown && html`<p class="muted">${rows.length - shown} more: find one above.</p>`}
@@ -71,7 +71,7 @@ function NodeRow({ vertex }) {
   const lost = store.nodeLost(vertex.name);
   return html`<li><button title=${`${vertex.name}: ${vertex.class}, ${count(lost)} lost inside`} data-node=${vertex.name} data-lost=${lost} onClick=${() => store.go({ sel: `node:${vertex.name}` })}>
     <span class="name">${vertex.name}</span><span class="numbers"><span class="muted">${vertex.class}</span>
-    ${vertex.load?.p50_ns !== undefined && html`<span>${duration(vertex.load.p50_ns)}</span>`}
+    ${vertex.load?.p50_ns !== undefined && !store.shownPast.value && html`<span>${duration(vertex.load.p50_ns)}</span>`}
     <${Lost} lost=${lost} now=${store.nodeLostNow(vertex.name)} /></span></button></li>`;
 }
 

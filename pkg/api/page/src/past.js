@@ -21,10 +21,10 @@ class Counts {
 export class Past {
   /**
    * @param {import('./journey.js').Journey[]} journeys @param {import('./model.js').Graph} graph
-   * @param {{since: string, until: string}} range that they are of @param {() => number} now where the machine is
+   * @param {number} first when the first of them was sent @param {() => number} now where the machine is
    */
-  constructor(journeys, graph, range, now) {
-    this.range = range;
+  constructor(journeys, graph, first, now) {
+    this.first = first;
     this.now = now;
     this.directions = new Map();
     this.nodes = new Map();

@@ -4,7 +4,7 @@
 import { effect, signal } from './lib/signals-core/signals-core.js';
 import { Machine } from './machine.js';
 import { Past } from './past.js';
-import { journeyOf, spread, timeOf, timeText } from './journey.js';
+import { isoOf as textOf, journeyOf, sinceAt, spread, timeOf, timeText } from './journey.js';
 import * as store from './store.js';
 import { get, inDomain } from './api.js';
 
@@ -40,11 +40,11 @@ export async function loadMachine(more = {}, at = undefined) {
   loading?.abort();
   const { signal: stopped } = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true, error: '' };
-  const { t } = store.state.value;
+  const { t, since, until } = store.state.value;
   const wanted = at ?? (t ? timeOf(t, store.epoch) : undefined);
-  const upTo = wanted === undefined || store.state.value.until ? {} : { until: isoOf(wanted + ahead) };
+  const range = wanted === undefined ? { since, until } : { since: sinceAt(since, wanted, store.epoch), until: until || isoOf(wanted + ahead) };
   try {
-    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, since: store.state.value.since, until: store.state.value.until, ...upTo, ...more }), stopped);
+    const answer = await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...range, ...more }), stopped);
     if (stopped.aborted) return; // something else was asked for meanwhile
     setPackets(answer.rows ?? []);
     seek(wanted ?? machine.first);
@@ -65,8 +65,7 @@ export function setPackets(records) {
 
 /** Counts what is loaded on the links that are drawn. */
 function count() {
-  const range = machine.journeys.length ? { since: isoOf(machine.first), until: isoOf(machine.last + 1) } : {};
-  store.past.value = new Past(machine.journeys, store.graph, range, () => machine.t);
+  store.past.value = new Past(machine.journeys, store.graph, machine.first, () => machine.t);
 }
 
 // Links and nodes come and go: packets that are loaded are counted on those of now.
@@ -118,10 +117,7 @@ export async function visit(record) {
 }
 
 /** A time of the page as RFC 3339, to the nanosecond. */
-export function isoOf(t) {
-  const [seconds, nanos] = timeText(t, store.epoch).split('.');
-  return `${new Date(Number(seconds) * 1000).toISOString().slice(0, 19)}.${nanos}Z`;
-}
+export const isoOf = (t) => textOf(t, store.epoch);
 
 /** Back to what happens now. */
 export function goLive() {
@@ -166,11 +162,16 @@ export function frame(passed, wall) {
     shownAt = wall;
     told();
   }
+  if (playing.value && wall - writtenAt > 1000) { // lists and panels follow
+    writtenAt = wall;
+    seek(machine.t);
+  }
   const hold = fallLasts * 1e6 * speed;
   return machine.active(machine.t, hold).map((journey) => ({ journey, t: machine.t, ago: (t) => (machine.t - t) / 1e6 / speed }));
 }
 
 let shownAt = 0;
+let writtenAt = 0;
 
 /** How long a lost packet is seen to fall, in ms. */
 export const fallLasts = 1100;

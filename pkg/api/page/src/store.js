@@ -5,7 +5,7 @@ import { signal, computed, batch } from './lib/signals-core/signals-core.js';
 import { BoundedMap, Ring, Series } from './ring.js';
 import { graphOf, directions } from './model.js';
 import { place } from './layout.js';
-import { journeyOf, parseTime } from './journey.js';
+import { isoOf, journeyOf, parseTime, sinceAt, timeOf } from './journey.js';
 import * as health from './health.js';
 import * as url from './url.js';
 
@@ -70,10 +70,27 @@ const inPast = () => state.value.mode === 'machine' && state.value.view === 'top
 /** What the lists and the drawing show: of the time machine's moment, or undefined of now. */
 export const shownPast = computed(() => (inPast() ? past.value : undefined));
 
+/** The time machine's moment, as the address has it. Live there is none. */
+const moment = computed(() => (state.value.mode === 'machine' && state.value.t ? timeOf(state.value.t, epoch) : undefined));
+
+/**
+ * What lists and panels are of in the time machine: the packets that were sent until its moment. Beside the drawing these
+ * are the packets that it has. Live it is undefined. The server leaves out until itself, so that is a nanosecond later.
+ * @type {import('./lib/signals-core/signals-core.js').ReadonlySignal<{at: string, since: string, until: string}|undefined>}
+ */
+export const pastRange = computed(() => {
+  const t = moment.value;
+  if (t === undefined) return undefined;
+  const drawn = shownPast.value;
+  const since = drawn && drawn.first <= t ? isoOf(drawn.first, epoch) : sinceAt(state.value.since, t, epoch);
+  return { at: isoOf(t, epoch), since, until: isoOf(t + 1, epoch) };
+});
+
 /** The filter parameters of the questions, from the address: of the time that is shown. @param {string} [flow] instead of the followed one */
 export function query(more = {}, flow = state.value.flow) {
-  const { filter, since, until } = state.value;
-  return { since, until, ...(flow ? url.flowFilter(flow, filter) : { filter }), ...shownPast.value?.range, ...more };
+  const { filter } = state.value;
+  const { since, until } = pastRange.value ?? state.value;
+  return { since, until, ...(flow ? url.flowFilter(flow, filter) : { filter }), ...more };
 }
 
 /** What the drawing is shown on: the scene says it. */

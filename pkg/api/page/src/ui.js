@@ -11,6 +11,8 @@ import * as store from './store.js';
 export const html = htm.bind(h);
 export { Fragment, useEffect, useLayoutEffect, useRef, useState };
 
+const settles = 150; // ms for which the time machine's moment stays before something is asked of it
+
 /** Errors that stay as they are until the question or the token is another one. */
 const final = [400, 401, 403, 422];
 
@@ -23,7 +25,8 @@ export function useAsk(parts, query, every = 0) {
   const [result, setResult] = useState({ answer: undefined, error: undefined, busy: true });
   const again = useRef(() => {});
   const { domain } = store.state.value;
-  const period = store.shownPast.value ? 0 : every; // what was does not change
+  const past = store.pastRange.value !== undefined;
+  const period = past ? 0 : every; // what was does not change
   const key = JSON.stringify([domain, parts, query, tokens.value]);
   useEffect(() => {
     if (!domain || !parts) return undefined;
@@ -53,7 +56,8 @@ export function useAsk(parts, query, every = 0) {
     };
     again.current = ask;
     setResult((before) => ({ ...before, busy: true, error: undefined }));
-    ask();
+    if (past) timer = setTimeout(ask, settles);
+    else ask();
     return () => {
       stop();
       again.current = () => {};

@@ -5,13 +5,14 @@ import { html, useAsk, Answer, Table, useRef, useState } from './ui.js';
 import { bytes, clock, count, duration, perSecond, rate, reason, share, why } from './format.js';
 import { choices, flowKey, flowName } from './url.js';
 import { Details } from './details.js';
+import { ToLive, Until } from './moment.js';
 import * as store from './store.js';
 
 const every = 3000;
 
 /** A table, and beside it what is chosen of it. */
 function Split({ title, tools, children, side }) {
-  return html`<div class=${side ? 'split open' : 'split'}><section class="main" tabindex="0" aria-label=${title}><div class="row head"><h1>${title}</h1>${tools}</div>${children}</section>${side}</div>`;
+  return html`<div class=${side ? 'split open' : 'split'}><section class="main" tabindex="0" aria-label=${title}><div class="row head"><h1>${title}<${Until} /></h1>${tools}<${ToLive} /></div>${children}</section>${side}</div>`;
 }
 
 const pathOf = (record) => (record.hops ?? []).map((h) => h.node).join(' › ') || '–';
@@ -83,10 +84,13 @@ export function PathsView() {
 
 const keyOfLoss = (r) => [r.node, r.port, r.at, r.reason, r.function, r.qdisc].join('|');
 
-/** How many packets a second rows have got since the answer before. Of a row that is new nothing is known. */
+const noRates = () => ({ answer: undefined, at: 0, packets: new Map(), rates: new Map() });
+
+/** How many packets a second rows have got since the answer before. Of a row that is new, and of the past, nothing is known. */
 function useRates(answer, keyOf) {
-  const kept = useRef({ answer: undefined, at: 0, packets: new Map(), rates: new Map() });
-  if (answer && answer !== kept.current.answer) {
+  const kept = useRef(noRates());
+  if (store.pastRange.value) kept.current = { ...noRates(), answer };
+  else if (answer && answer !== kept.current.answer) {
     const { packets: before, at } = kept.current;
     const now = performance.now();
     const packets = new Map(answer.rows.map((r) => [keyOf(r), r.packets]));

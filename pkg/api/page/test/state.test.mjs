@@ -6,6 +6,7 @@ import { BoundedMap, Ring, Series } from '../src/ring.js';
 import { EventSplitter } from '../src/api.js';
 import { intentOf, offered } from '../src/intent.js';
 import * as format from '../src/format.js';
+import * as store from '../src/store.js';
 import { rateWidth, latencyColour, colours } from '../src/theme.js';
 
 test('the address says all that is chosen, and nothing that is the default', () => {
@@ -48,6 +49,27 @@ test('state and order of lists are in the address, and nothing else is', () => {
   assert.equal(url.format(state), '#/packets?state=lost&sort=loss&order=rate&after=1');
   assert.deepEqual(url.parse(url.format(state)), state);
   assert.deepEqual(url.parse('#/packets?state=evil&sort=evil&order=evil&after=2&mode=evil'), { ...url.defaults, view: 'packets' });
+});
+
+test('in the time machine questions are of what was sent until its moment, and live of all again', () => {
+  const at = `${Date.UTC(2026, 10, 28, 10, 0, 9) / 1000}.999999999`;
+  const until = '2026-11-28T10:00:10.000000000Z'; // which the server leaves out
+  const asked = (more) => {
+    store.state.value = { ...url.defaults, domain: 'lab', ...more };
+    const { since, until: end } = store.query();
+    return [since, end];
+  };
+  for (const view of ['losses', 'flows', 'topology']) assert.deepEqual(asked({ view, mode: 'machine', t: at }), ['', until]);
+  assert.deepEqual(asked({ mode: 'machine', t: at, since: '1m' }), ['2026-11-28T09:59:09.999999999Z', until]); // counted back from there
+  assert.deepEqual(asked({ mode: 'machine', t: at, since: '1m0.5s', until: '12:00:00' }), ['2026-11-28T09:59:09.499999999Z', until]);
+  assert.deepEqual(asked({ mode: 'machine', t: at, since: '09:30:00' }), ['09:30:00', until]);
+  store.past.value = { first: (Number(at.split('.')[0]) - store.epoch - 4) * 1e9 }; // what is drawn began 4 s before
+  assert.deepEqual(asked({ view: 'topology', mode: 'machine', t: at, since: '1m' }), ['2026-11-28T10:00:05.000000000Z', until]);
+  assert.deepEqual(asked({ view: 'losses', mode: 'machine', t: at }), ['', until]);
+  store.past.value = undefined;
+  assert.deepEqual(asked({ mode: 'machine', since: '1m' }), ['1m', '']); // nothing is loaded
+  assert.deepEqual(asked({ since: '1m', t: at }), ['1m', '']);
+  store.state.value = url.defaults;
 });
 
 test('rings, series and maps have a fixed size', () => {
