@@ -71,7 +71,7 @@ func TestAccessible(t *testing.T) {
 	p.wait("packets are loaded", `radar.player.loaded.value.packets > 0`)
 	check("time machine")
 	p.click(`[...document.querySelectorAll('nav.views a')].find((a) => a.textContent === 'Losses')`)
-	p.click(`document.querySelector('tbody tr')`)
+	p.click(`[...document.querySelectorAll('table')].find((t) => t.caption.textContent === 'Losses by place and reason')?.tBodies[0].rows[0]`)
 	p.see("h1 .until")
 	p.see("p.until")
 	check("losses and a panel in the time machine")
