@@ -90,6 +90,10 @@ func until(t *testing.T, w *world, p *page) {
 	end := eval[string](p, `(() => { const { player } = radar, t = player.machine.journeys.find((j) => j.falls.length).start; player.seek(t); return player.isoOf(t + 1); })()`)
 	at := eval[string](p, `new URLSearchParams(location.hash.split('?')[1]).get('t')`)
 	clock := eval[string](p, `/T(.{15})/.exec(radar.player.isoOf(radar.player.machine.t))[1]`)
+	// Back goes to the moment of before, not only to its address.
+	p.click(`document.querySelector('[data-node="r1"]')`)
+	eval[bool](p, `(() => { const { player } = radar; player.seek(player.machine.last); history.back(); return true; })()`)
+	p.wait("the moment of before", fmt.Sprintf(`radar.store.state.value.sel === '' && radar.player.isoOf(radar.player.machine.t + 1) === %q && location.hash.includes(%q)`, end, at))
 	for _, c := range []struct {
 		view string
 		cell int // of the number of packets

@@ -38,6 +38,7 @@ export function startLive() {
 /** Loads packets into the time machine, and goes to a moment: that of the address, or the first packet's. */
 export async function loadMachine(more = {}, at = undefined) {
   loading?.abort();
+  loadedOf = selected();
   const { signal: stopped } = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true, error: '' };
   const { t, since, until } = store.state.value;
@@ -55,6 +56,25 @@ export async function loadMachine(more = {}, at = undefined) {
 
 let loading;
 const ahead = 5e7; // ns behind the wanted moment that are loaded, too
+
+let loadedOf = ''; // what was selected then
+let written; // the moment that the address has got from here
+const selected = () => JSON.stringify([store.state.value.domain, store.state.value.filter, store.state.value.flow]);
+
+// Back and forward change the address: the machine goes where it says.
+effect(() => {
+  const { mode, view, t } = store.state.value;
+  if (mode === 'machine' && view === 'topology' && t && (t !== written || selected() !== loadedOf)) queueMicrotask(arrive);
+});
+
+function arrive() {
+  const { t } = store.state.value;
+  if (!t || !machine.events.length || loaded.value.loading) return;
+  playing.value = false;
+  const at = timeOf(t, store.epoch);
+  if (selected() === loadedOf && at >= machine.first && at <= machine.last) seek(at);
+  else loadMachine();
+}
 
 /** Puts records into the machine. */
 export function setPackets(records) {
@@ -129,7 +149,8 @@ export function goLive() {
 export function seek(t) {
   machine.t = Math.min(Math.max(t, machine.first), machine.last);
   told();
-  if (machine.events.length) store.go({ t: timeText(machine.t, store.epoch) });
+  written = timeText(machine.t, store.epoch);
+  if (machine.events.length) store.go({ t: written });
 }
 
 export function toggle() {
