@@ -41,6 +41,30 @@ type (
 // IsLost reports whether a packet was lost, also behind where its TTL was used up.
 func (r *Record) IsLost() bool { return r.State == Lost || r.State == Expired && r.Loss != nil }
 
+// LastNs is the time from the first stamp to the last, ns: the latency, or, of a packet that was lost, until it was seen last at
+// a hop or was lost. nil: there is one stamp.
+func (r *Record) LastNs() *int64 {
+	if r.LatencyNs != nil {
+		return r.LatencyNs
+	}
+	var last *int64
+	for i := range r.Hops {
+		last = later(last, r.Hops[i].AtNs)
+	}
+	if r.Loss != nil {
+		last = later(last, r.Loss.AtNs)
+	}
+	return last
+}
+
+// later is the later of two times; nil: neither is known.
+func later(x, y *int64) *int64 {
+	if x == nil || y != nil && *y > *x {
+		return y
+	}
+	return x
+}
+
 // JSON returns what encoding/json shall encode for r: r itself, or r without the
 // fields that Absent names, since elsewhere 0 is a value. It is no MarshalJSON: that
 // would encode every record twice.

@@ -43,32 +43,13 @@ func (p *transit) ns() int64 { return p.to.at - p.from.at }
 
 // span is the first and the last moment in the domain; two: there are two.
 func (p *transit) span(w witness) (from, to int64, two bool) {
-	switch {
-	case w == byCaptures || p.r == nil:
+	if w == byCaptures || p.r == nil {
 		return p.from.at, p.to.at, p.from != p.to
-	case p.r.LatencyNs != nil:
-		return p.r.TNs, p.r.TNs + *p.r.LatencyNs, true
 	}
-	// A packet that was lost has no latency. It was seen last at its last hop, or where it was lost.
-	var last *int64
-	for i := range p.r.Hops {
-		last = later(last, p.r.Hops[i].AtNs)
+	if last := p.r.LastNs(); last != nil {
+		return p.r.TNs, p.r.TNs + *last, true
 	}
-	if p.r.Loss != nil {
-		last = later(last, p.r.Loss.AtNs)
-	}
-	if last == nil {
-		return p.r.TNs, p.r.TNs, false
-	}
-	return p.r.TNs, p.r.TNs + *last, true
-}
-
-// later is the later of two times; nil: neither is known.
-func later(x, y *int64) *int64 {
-	if x == nil || y != nil && *y > *x {
-		return y
-	}
-	return x
+	return p.r.TNs, p.r.TNs, false
 }
 
 // began is when radar saw it first: radar selects packets by this time.

@@ -191,7 +191,10 @@ func (r *reader) unseen() (n int) {
 		if err := dec.Decode(&rec); err != nil {
 			r.Fatal(err)
 		}
-		last := rec.TNs + *rec.LatencyNs
+		last := rec.TNs // what expired has no latency
+		if ns := rec.LastNs(); ns != nil {
+			last += *ns
+		}
 		if r.drops.Blind(last, last+int64(20*time.Millisecond), []string{"QDISC_DROP"}) {
 			n++
 		}

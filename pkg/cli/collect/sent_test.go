@@ -80,7 +80,7 @@ func TestCollectUnits(t *testing.T) {
 		if _, stderr, code := clitest.Radar(t, args...); code != kit.ExitOK {
 			t.Errorf("%s: code %d, %s", c.source, code, stderr)
 		}
-		for _, command := range []string{"metrics --metric flow_latency", "paths"} {
+		for _, command := range []string{"int metrics --metric flow_latency", "paths"} {
 			if stdout, stderr, _ := clitest.Radar(t, strings.Fields(command)...); !strings.Contains(stdout, " "+c.want) {
 				t.Errorf("%s: %s: %s%s", c.source, command, stdout, stderr)
 			}
@@ -151,7 +151,7 @@ func TestCollectJoined(t *testing.T) {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 	for command, want := range map[string]string{
-		"paths": "int-1 > int-2 > int-3", "metrics --metric flow_path": "int-1 > int-2 > int-3",
+		"paths": "int-1 > int-2 > int-3", "int metrics --metric flow_path": "int-1 > int-2 > int-3",
 	} {
 		if stdout, stderr, code := clitest.Radar(t, strings.Fields(command)...); code != kit.ExitOK || !strings.Contains(stdout, want) {
 			t.Errorf("%s: code %d, %s%s", command, code, stderr, stdout)
