@@ -41,28 +41,16 @@ type (
 // IsLost reports whether a packet was lost, also behind where its TTL was used up.
 func (r *Record) IsLost() bool { return r.State == Lost || r.State == Expired && r.Loss != nil }
 
-// LastNs is the time from the first stamp to the last, ns: the latency, or, of a packet that was lost, until it was seen last at
-// a hop or was lost. nil: there is one stamp.
+// LastNs is the time from the first stamp to the last, ns: the latency, or, where a packet was lost, until its last hop. It was
+// dropped later (Loss). nil: there is one stamp.
 func (r *Record) LastNs() *int64 {
-	if r.LatencyNs != nil {
-		return r.LatencyNs
-	}
-	var last *int64
+	last := r.LatencyNs
 	for i := range r.Hops {
-		last = later(last, r.Hops[i].AtNs)
-	}
-	if r.Loss != nil {
-		last = later(last, r.Loss.AtNs)
+		if at := r.Hops[i].AtNs; r.LatencyNs == nil && at != nil && (last == nil || *at > *last) {
+			last = at
+		}
 	}
 	return last
-}
-
-// later is the later of two times; nil: neither is known.
-func later(x, y *int64) *int64 {
-	if x == nil || y != nil && *y > *x {
-		return y
-	}
-	return x
 }
 
 // JSON returns what encoding/json shall encode for r: r itself, or r without the
