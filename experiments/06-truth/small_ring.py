@@ -110,7 +110,7 @@ def is_wrong(record, datagrams, times, arrived):
         return True
     sent, (before, _) = datagrams[number - 1], times[number - 1]
     if record["state"] == "lost":  # it has no latency: it ends where it was lost, if that time is known
-        after = record.get("lost_after_ns", record.get("loss", {}).get("at_ns", 0))
+        after = record.get("loss", {}).get("at_ns", 0)
     else:
         after = record.get("latency_ns", 0)
     end = record["t_ns"] + after

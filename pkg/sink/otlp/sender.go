@@ -109,9 +109,8 @@ type Sender struct {
 	room      *semaphore.Weighted // bytes
 	ended     chan struct{}
 	stop      context.CancelFunc
-	trying    bool      // a request is tried again, since
-	since     time.Time // for the one who sends
-	why       error     // it is tried again
+	why       error     // a request is tried again; nil: none is
+	since     time.Time // that, for the one who sends
 
 	mu     sync.Mutex
 	counts Counts
@@ -245,7 +244,7 @@ func (s *Sender) run(ctx context.Context) {
 func (s *Sender) send(ctx context.Context, q *request) {
 	wait, begin, most := firstWait, time.Now(), mostTried
 	if s.Away > 0 {
-		if most = s.Away; s.trying {
+		if most = s.Away; s.why != nil {
 			begin = s.since
 		}
 		if s.why != nil && time.Since(begin) > most { // a collector that hangs would take a time-out for each request
@@ -269,7 +268,7 @@ func (s *Sender) send(ctx context.Context, q *request) {
 		}
 		a := s.transport.Export(ctx, &q.data)
 		if a.Err == nil {
-			s.trying, s.why = false, nil
+			s.why = nil
 			s.taken(q, &a)
 			return
 		}
@@ -284,12 +283,12 @@ func (s *Sender) send(ctx context.Context, q *request) {
 			})
 			return
 		}
-		last, s.why = a.Err, a.Err
-		if !s.trying {
-			if s.trying, s.since = true, begin; s.Again != nil {
+		if s.why == nil {
+			if s.since = begin; s.Again != nil {
 				s.Again(a.Err)
 			}
 		}
+		last, s.why = a.Err, a.Err
 		s.count(func(c *Counts) { c.Retries++ })
 		timer := time.NewTimer(pause)
 		select {

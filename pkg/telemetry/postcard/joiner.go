@@ -136,8 +136,9 @@ func (p *packet[K, T]) find(of *Of[K]) (found, passed *packet[K, T], all bool) {
 		if p == nil {
 			return nil, passed, true
 		}
-		if len(p.cards) < MaxCards && (passed == nil || p.trace.fits(&of.Trace)) && !slices.Contains(p.nodes, of.Node) {
-			if p.trace.fits(&of.Trace) {
+		fits := p.trace.fits(&of.Trace)
+		if (fits || passed == nil) && len(p.cards) < MaxCards && !slices.Contains(p.nodes, of.Node) {
+			if fits {
 				return p, passed, false
 			}
 			passed = p
