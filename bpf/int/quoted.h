@@ -136,10 +136,13 @@ GLOBAL __u64 sum_out(struct __sk_buff *skb, __u32 at, __u32 n)
 				    size & 0x3fc, sum);
 }
 
-/* The state of a quoted checksum. What a device was to complete has the pseudo header's sum. */
-static __always_inline enum sum_state quoted_state(const struct work *w, const struct packet *q)
+/* The state of a quoted checksum, of a packet of which `own` bytes are quoted. What a device was to
+ * complete has the pseudo header's sum. One finished checksum in 65,536 is that number, too: it is right
+ * for the payload, which shows where all of it is quoted. */
+static __always_inline enum sum_state quoted_state(struct __sk_buff *skb, const struct work *w,
+						   const struct packet *q, __u32 own)
 {
-	__u64 sum;
+	__u64 sum, rest;
 
 	if (!q->check && q->proto == IPPROTO_UDP)
 		return SUM_NONE;
@@ -149,16 +152,21 @@ static __always_inline enum sum_state quoted_state(const struct work *w, const s
 		      bpf_csum_diff(NULL, 0, (void *)(w->block + offsetof(struct iphdr, saddr)),
 				    2 * sizeof(__be32), 0);
 	sum = (__u32)sum + bpf_htons(q->proto) + bpf_htons(q->l4_len);
-	return fold(sum) == q->check ? SUM_PARTIAL : SUM_DONE;
+	if (fold(sum) != q->check)
+		return SUM_DONE;
+	if (q->l4 - q->l3 + q->l4_len > own || q->l4_len > INT_MAX_QUOTE)
+		return SUM_PARTIAL;
+	rest = sum_out(skb, q->l4, q->l4_len);
+	return rest != ~0ULL && fold(sum + rest) == 0xffff ? SUM_DONE : SUM_PARTIAL;
 }
 
 /* Makes the quoted TCP or UDP header in the block what it was. all: all of INT is quoted, so that
  * the checksum can be known. */
 static __always_inline void restore_quoted_l4(struct work *w, const struct packet *q,
-					      const struct found *f, __u64 sum, bool all)
+					      const struct found *f, __u64 sum,
+					      enum sum_state state, bool all)
 {
 	__u32 at = (q->l4 - q->l3) & 0x3c; /* 20 to 60 */
-	enum sum_state state = quoted_state(w, q);
 	__u16 check;
 
 	sum = (__u32)~sum;
@@ -264,7 +272,7 @@ GLOBAL int take_out_of_quote(struct __sk_buff *skb, __u32 own, __u32 end, __u32 
 	if (f->npt == NPT_DSCP)
 		dscp = (dscp & ~cfg_dscp_mask) | ((f->shim >> 2 & 0x3f) & cfg_dscp_mask);
 	if (!udp)
-		restore_quoted_l4(w, q, f, sum, there == n);
+		restore_quoted_l4(w, q, f, sum, quoted_state(skb, w, q, own), there == n);
 	restore_quoted_ip(w, q, dscp, proto, n);
 	change = (__u32)bpf_csum_diff((void *)w->quote, size & 0xfc, (void *)w->block, size & 0xfc,
 				      0);

@@ -177,6 +177,24 @@ func (c *chain) errorAbout(packet, extension []byte, size int) []byte {
 	return f
 }
 
+// errorOfPseudoSum: a finished checksum is by chance the pseudo header's sum, as one that a device was to complete.
+func (c *chain) errorOfPseudoSum(inside, sent []byte) {
+	c.t.Helper()
+	inside, sent = bytes.Clone(inside), bytes.Clone(sent)
+	check := sumOf(inside[12:20], uint32(17+len(inside)-20))
+	binary.BigEndian.PutUint16(inside[26:], check)
+	tail := len(inside) - 77 + 2 // two bytes of payload at an even offset
+	tail += tail % 2
+	copy(inside[tail:], []byte{0, 0})
+	binary.BigEndian.PutUint16(inside[tail:], ^sumOf(inside[20:], uint32(check)))
+	copy(sent[tail-(len(inside)-len(sent)):], inside[tail:tail+2])
+	copy(sent[26:], []byte{0, 0})
+	binary.BigEndian.PutUint16(sent[26:], ^sumOf(sent[20:], uint32(sumOf(sent[12:20], uint32(17+len(sent)-20)))))
+	f := c.errorAbout(inside, nil, len(inside))
+	inNetns(c.t, c.Path("r2"), func() error { return nstest.SendFrameBypassing("e0", f) })
+	sameBytes(c.t, "a checksum that is the pseudo header's sum", c.errorTo()[28:], sent)
+}
+
 // testQuotesOfOthers: routers that are not Linux quote less, or add something.
 func testQuotesOfOthers(t *testing.T, n *nstest.Net) {
 	c := newChain(t, n, settings{entry: md(0xfc00, 8)})
@@ -187,6 +205,7 @@ func testQuotesOfOthers(t *testing.T, n *nstest.Net) {
 	binary.BigEndian.PutUint16(sent[10:], ^sumOf(sent[:20], 0))
 	c.errorsOf(inside, sent, t)
 	c.errorUncut(inside)
+	c.errorOfPseudoSum(inside, sent)
 	// No INT: nothing changes.
 	for name, ip := range map[string][]byte{"no INT": sent, "an answer": {0x45}, "garbage": payload(200), "nothing": nil} {
 		f := c.errorAbout(ip, nil, len(ip))
