@@ -2,7 +2,11 @@
 
 package intnode
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/vnetradar/radar/lab/test/nstest"
+)
 
 // TestIntentChangesMode: packets have INT before an intent changes its mode, while it does, and afterwards.
 func TestIntentChangesMode(t *testing.T) {
@@ -17,12 +21,15 @@ func TestIntentChangesMode(t *testing.T) {
 		w.radar(append([]string{"int", "intent", "add", "all", "--replace", "--proto", "udp"}, change...)...)
 		w.holds()
 		unmarked, all := 0, 0
-		for _, p := range ofPort(middle.packets(false), 5999) {
-			if all++; p.dscp != 0x17 {
-				unmarked++
+		nstest.WaitFor(t, "a packet", func() bool {
+			for _, p := range ofPort(middle.packets(false), 5999) {
+				if all++; p.dscp != 0x17 {
+					unmarked++
+				}
 			}
-		}
-		if unmarked > 0 || all == 0 {
+			return all > 0
+		})
+		if unmarked > 0 {
 			t.Errorf("%v: %d of %d packets have no INT", change, unmarked, all)
 		}
 	}

@@ -406,6 +406,7 @@ func (w *world) traffic() (stop func()) {
 	ends := make(chan struct{})
 	var group sync.WaitGroup
 	for _, f := range []flow{{from: "h1", address: "10.0.3.2"}, {from: "h2", address: "10.0.0.1"}} {
+		w.meet(f.from, f.address)
 		var out net.Conn
 		w.in(f.from, func() (err error) {
 			out, err = net.Dial("udp", f.address+":5999")

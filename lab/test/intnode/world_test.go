@@ -246,6 +246,7 @@ type flow struct {
 
 func (w *world) send(f flow) {
 	w.Helper()
+	w.meet(f.from, f.address)
 	var in *net.UDPConn
 	w.in(f.to, func() (err error) {
 		in, err = net.ListenUDP("udp", &net.UDPAddr{Port: f.port})
@@ -271,6 +272,15 @@ func (w *world) send(f flow) {
 			w.Fatalf("packet %d to %s: %v, got %x", i, f.address, err, b[:n])
 		}
 	}
+}
+
+// meet waits until two nodes reach each other: while a busy machine resolves neighbours, or a bridge learns, it drops packets.
+func (w *world) meet(from, address string) {
+	w.Helper()
+	nstest.WaitFor(w.TB, "an answer of "+address+" to "+from, func() bool {
+		_, err := w.Try(from, "ping", "-q", "-c", "1", "-W", "1", address)
+		return err == nil
+	})
 }
 
 // left wants nothing of the domain to be left.
