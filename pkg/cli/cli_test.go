@@ -381,7 +381,16 @@ func TestGroups(t *testing.T) {
 	if _, stderr, code := clitest.Radar(t, "metrics"); code != kit.ExitUsage || !strings.Contains(stderr, "unknown command") {
 		t.Errorf("radar metrics: code %d, %s", code, stderr)
 	}
-	if _, stderr, code := clitest.Radar(t, "loss", "--local"); code != kit.ExitUsage || !strings.Contains(stderr, "unknown flag: --local") {
-		t.Errorf("radar loss --local: code %d, %s", code, stderr)
+}
+
+// Scripts that ask by the first name of a flag go on, and the help has one name for it.
+func TestFirstName(t *testing.T) {
+	t.Setenv("RADAR_DOMAIN", "nobody-here")
+	_, want, _ := clitest.Radar(t, "loss", "--after-delivery")
+	if _, stderr, _ := clitest.Radar(t, "loss", "--local"); stderr != want {
+		t.Errorf("radar loss --local: %s, want %s", stderr, want)
+	}
+	if stdout, _, _ := clitest.Radar(t, "loss", "--help"); strings.Contains(stdout, "--local") {
+		t.Errorf("the help has two names:\n%s", stdout)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
@@ -102,6 +103,12 @@ func NewLossCmd(k *kit.Kit) *cobra.Command {
 	cmd.Flags().BoolVar(&failIfLost, "fail-if-lost", false, "end with exit code 5 if a row is shown: for scripts")
 	cmd.Flags().BoolVar(&series, "series", false, "show each second")
 	cmd.Flags().BoolVar(&local, "after-delivery", false, "show what was dropped after delivery")
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "local" { // its first name, by which scripts ask
+			name = "after-delivery"
+		}
+		return pflag.NormalizedName(name)
+	})
 	by.Add(cmd, "by", "what to group by")
 	return cmd
 }
