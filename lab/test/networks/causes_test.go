@@ -190,7 +190,7 @@ var causes = []network{
 		},
 		symptom: portsUsedUp("10.2.0.1:80"),
 		asks: []ask{{"loss", []string{`\br\b`, `NAT of r has no free port for tcp to 10\.2\.0\.1:80 \(all 4 of 10\.2\.0\.254, 50000-50003, are in use: ip n post: rule of handle \d+\)`},
-			`firewall rule|conntrack`}},
+			`firewall rule|conntrack`}, {"explain", []string{`netfilter in r dropped`, `NAT of r has no free port for tcp to 10\.2\.0\.1:80`}, `a rule in r|firewall rule`}},
 	},
 	{
 		name: "NAT without a free port, by legacy iptables, in IPv6", nodes: "a r b",

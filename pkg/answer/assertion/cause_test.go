@@ -20,7 +20,7 @@ func TestCauseUnseen(t *testing.T) {
 			r.Sport, r.Dport = &port, &port
 			if broken && i%2 == 1 {
 				r.State, r.LatencyNs, r.Hops = record.Lost, nil, r.Hops[:2]
-				r.Loss = &record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP"}
+				r.Loss = &record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "nft_do_chain"}
 			}
 			list = append(list, r)
 		}

@@ -4,6 +4,7 @@ package explain
 
 import (
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/record"
 )
 
@@ -19,6 +20,7 @@ const (
 	ByReceiver   Cause = "slow_receiver" // the receiver read, or acknowledged, too slowly
 	BySender     Cause = "slow_sender"   // the sender had nothing to send
 	ByFirewall   Cause = "firewall"      // a rule refused packets
+	ByNetfilter  Cause = "netfilter"     // NAT had no free port, or conntrack refused packets, or may have, or a rule
 	ByMTU        Cause = "mtu"           // packets were larger than a link takes, and the sender did not learn of it
 	ByReordering Cause = "reordering"    // packets overtook each other, and so were taken for lost
 	ByECN        Cause = "ecn"           // a queue marked packets to signal congestion
@@ -30,7 +32,7 @@ const (
 )
 
 // Causes are all of them.
-var Causes = []Cause{ByQueue, ByLoss, ByDelay, ByWindow, ByReceiver, BySender, ByFirewall, ByMTU, ByReordering, ByECN, Refused, ByReset, Unanswered, Nothing, NotEnough}
+var Causes = []Cause{ByQueue, ByLoss, ByDelay, ByWindow, ByReceiver, BySender, ByFirewall, ByNetfilter, ByMTU, ByReordering, ByECN, Refused, ByReset, Unanswered, Nothing, NotEnough}
 
 // Lack is what evidence lacks.
 type Lack string
@@ -236,7 +238,13 @@ type LossRow struct {
 	Fragments     bool      `json:"fragments,omitempty"` // later ones, that have no ports
 	Syns          uint64    `json:"syns,omitempty"`      // of these packets
 	Pending       uint64    `json:"not_ended,omitempty"` // the same: not known to be lost
-	of            *lossPlace
+	placenow.Place
+	of *lossPlace
+}
+
+// LossPlace is the same as other answers have it.
+func (l *LossRow) LossPlace() *aggregate.LossPlace {
+	return &aggregate.LossPlace{Node: l.Node, Port: l.Port, At: l.At, Reason: l.Reason, Qdisc: l.Qdisc, Function: l.Function}
 }
 
 // Name is where it is.

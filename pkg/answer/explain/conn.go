@@ -5,6 +5,8 @@ package explain
 import (
 	"container/heap"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -72,6 +74,9 @@ type Analyzer struct {
 
 	// Configured says what is configured now at the queue of NODE/PORT. Its Kind is "" if that is not known.
 	Configured func(port string) Configured
+	// Place says what is known now of a place of losses, and of why packets of that flow, of so many IP bytes (0: not
+	// known), were lost there. nil: nothing.
+	Place func(l *LossRow, of aggregate.Flow, bytes uint64) placenow.Place
 
 	// Now is up to when the records tell, Unix ns. A packet that has not ended by then though others take much less is
 	// taken for lost. 0: not known.

@@ -90,7 +90,7 @@ func (w *wire) closing(ms float64) {
 	}
 }
 
-var refusedByRule = record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP"}
+var refusedByRule = record.Loss{Node: "r1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: "nft_do_chain"}
 
 // acknowledgedInVain sends a segment whose acknowledgement r1 drops.
 func (w *wire) acknowledgedInVain(at float64, n int) *record.Record {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
 )
 
 // Finish returns the answer. Nothing may be added any more. False: no record was of the flow.
@@ -33,6 +34,7 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	ans := c.answer(dir, a.flow)
 	ans.Sequence = c.halves[dir].sequence()
 	ans.Connections, ans.Names = a.conns, a.names(dir)
+	ans.askPlaces(a.Place)
 	if a.cut || a.abroad.forgot && c.halves[forth].joins+c.halves[back].joins > 0 {
 		ans.Lacks = append(ans.Lacks, TooMany)
 	}
@@ -242,6 +244,17 @@ func (ans *Answer) addLosses(c *conn, dir direction) {
 				Function: p.function, AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain+h.pieces, 1)),
 				SmallestBytes: p.smallest, Syns: p.syns, Pending: p.pending, of: p})
 		}
+	}
+}
+
+// askPlaces asks about the places of losses.
+func (ans *Answer) askPlaces(ask func(*LossRow, aggregate.Flow, uint64) placenow.Place) {
+	for i := range ans.Losses {
+		l := &ans.Losses[i]
+		if ask == nil || l.of.flow.Src == "" {
+			continue
+		}
+		l.Place = ask(l, l.of.flow, placenow.Mean(l.of.bytes, l.of.packets))
 	}
 }
 

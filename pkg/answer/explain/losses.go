@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 )
 
 // lossKey is a place of losses, with the reason.
@@ -24,8 +26,10 @@ type lossKey struct {
 // lossPlace is what was lost there.
 type lossPlace struct {
 	lossKey
+	flow                aggregate.Flow // of the first one
 	packets, data, syns uint64
-	smallest            int // IP bytes of the smallest packet with data, of the largest ones of each train
+	bytes               uint64 // of IP
+	smallest            int    // IP bytes of the smallest packet with data, of the largest ones of each train
 	sizes               sizes
 	first               int64 // when it was sent
 	pending             uint64
@@ -86,10 +90,11 @@ func (t *lossTable) add(p *sent) {
 		if t.all == nil {
 			t.all = make(map[lossKey]*lossPlace)
 		}
-		one = &lossPlace{lossKey: key}
+		one = &lossPlace{lossKey: key, flow: p.flow}
 		t.all[key] = one
 	}
 	one.packets += uint64(p.segs)
+	one.bytes += uint64(max(p.size, 0))
 	if p.pending {
 		one.pending += uint64(p.segs)
 	}
@@ -123,6 +128,7 @@ const (
 	onWay    lossKind = iota // a link, or a node, loses packets
 	byQueue                  // a queue was full, or was said to signal congestion
 	byRule                   // a rule refuses packets
+	byHook                   // netfilter refuses packets: a rule, NAT, or conntrack
 	bySize                   // packets are larger than a link takes
 	bySocket                 // the receiver has no room
 	byAge                    // TCP refuses what later packets have overtaken
@@ -150,10 +156,30 @@ func (p *sent) isOver() bool {
 	return p.fate == dropped && p.payload > 0 && slices.Contains(endReasons, p.loss.Reason)
 }
 
+// ofHook reports whether netfilter's hooks have freed packets themselves: the kernel does not say then who refused them.
+func (p *lossPlace) ofHook() bool {
+	switch p.reason {
+	case "NETFILTER_DROP":
+		return p.function == "" || p.function == rules.Hook
+	case "", record.NotSpecified:
+		return p.function == rules.Hook
+	}
+	return false
+}
+
+// isRule reports whether only a rule can have refused packets, by what the node says.
+func (l *LossRow) isRule() bool {
+	n := l.Netfilter
+	return l.of.kind() == byRule ||
+		n != nil && n.Rules && n.ConntrackDrops == 0 && !n.ConntrackUnknown && len(n.NoFreePort) == 0
+}
+
 // kind says what the losses at a place mean.
 func (p *lossPlace) kind() lossKind {
 	switch {
-	case slices.Contains(ruleReasons, p.reason), (p.reason == "" || p.reason == record.NotSpecified) && p.function == "nf_hook_slow":
+	case p.ofHook():
+		return byHook
+	case slices.Contains(ruleReasons, p.reason):
 		return byRule
 	case p.reason == "PKT_TOO_BIG":
 		return bySize

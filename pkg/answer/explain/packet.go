@@ -37,6 +37,7 @@ type sent struct {
 	arrival int64 // when it came to the other end; -1: it did not, or that is not known
 	fate    fate
 	loss    *record.Loss
+	flow    aggregate.Flow // of what is lost, as its source sent it
 
 	tcp        bool // the fields of TCP's header are known
 	seq, end   int64
@@ -104,6 +105,9 @@ func newSent(r *record.Record, dir direction) *sent {
 		if !place.FreedByTCP() {
 			p.fate, p.loss = dropped, copyLoss(d)
 		}
+	}
+	if p.loss != nil {
+		p.flow = aggregate.Flow{IPVersion: r.IPVersion, Proto: r.Proto, Src: r.Src, Dst: r.Dst, Sport: r.Sport, Dport: r.Dport}
 	}
 	p.addTCP(r)
 	return p

@@ -143,8 +143,10 @@ func (d *decision) blame(l *LossRow) {
 		d.Place = l.Node // the port is the one that it came in by
 	}
 	switch l.of.kind() {
-	case byRule:
-		d.Cause = ByFirewall
+	case byRule, byHook:
+		if d.Cause = ByNetfilter; l.isRule() {
+			d.Cause = ByFirewall
+		}
 		passed := d.h.reached
 		if d.AckWay {
 			passed = d.h.acked

@@ -95,7 +95,7 @@ func causeText(a *explain.Answer) string {
 		return "no connection: " + lossText(a)
 	}
 	switch a.Cause {
-	case explain.ByQueue, explain.ByECN, explain.ByLoss, explain.ByFirewall, explain.ByMTU, explain.ByDelay, explain.ByReordering,
+	case explain.ByQueue, explain.ByECN, explain.ByLoss, explain.ByFirewall, explain.ByNetfilter, explain.ByMTU, explain.ByDelay, explain.ByReordering,
 		explain.ByWindow, explain.ByReceiver, explain.BySender:
 		return slow(a) + heldText(a, a.Cause)
 	case explain.Refused:
@@ -248,6 +248,9 @@ func lossText(a *explain.Answer) string {
 			text += ": it lets the others pass, as a rate limit (policer) does"
 		}
 		return text + late + reasonText(l)
+	case explain.ByNetfilter:
+		why := strings.TrimPrefix((*Names)(nil).LossWhy(l.LossPlace(), &l.Place), "netfilter: ")
+		return fmt.Sprintf("netfilter in %s dropped %s%s%s: %s%s", where, what, onWay(a), late, why, reasonText(l))
 	case explain.ByMTU:
 		passed := ""
 		if a.Largest > 0 && a.Largest < l.SmallestBytes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer"
 	"github.com/vnetradar/radar/pkg/answer/explain"
 	"github.com/vnetradar/radar/pkg/answer/fidelity"
@@ -136,7 +137,7 @@ func analyzers(src *answer.Sources, links *placenow.Links) func(explain.Flow) *e
 	}
 	return func(f explain.Flow) *explain.Analyzer {
 		a := explain.New(f)
-		a.Configured, a.LeftOver, a.Now = declares, leftOver, now
+		a.Configured, a.Place, a.LeftOver, a.Now = declares, places(links), leftOver, now
 		return a
 	}
 }
@@ -201,6 +202,20 @@ func explainFlow(k *kit.Kit, ctx context.Context, src *answer.Sources, chosen, a
 	}
 	k.Note(append(notes, answer.SilentNodes(links)...))
 	return ans.Cause, nil
+}
+
+// places tells what is known now of places of losses, as "radar loss" does.
+func places(links *placenow.Links) func(*explain.LossRow, aggregate.Flow, uint64) placenow.Place {
+	return func(l *explain.LossRow, of aggregate.Flow, bytes uint64) (now placenow.Place) {
+		p := l.LossPlace()
+		if l.AfterDelivery {
+			now = links.Inside(p)
+		} else {
+			now = links.At(p, []string{of.Dst}, bytes)
+		}
+		now.Causes = links.Causes(p, []aggregate.Flow{of}, bytes)
+		return now
+	}
 }
 
 // configured tells what is configured now at ports, nil: nobody can say. It asks each node once. Packets were measured

@@ -273,7 +273,7 @@ func printLosses(k *kit.Kit, a *explain.Answer) error {
 		if l.AfterDelivery {
 			at = "after delivery"
 		}
-		table.Add(wayText[l.Way], l.Name(), at, words.Decimal(l.Packets), cmp.Or(l.Reason, l.Function), wording.Why(l.Reason, l.Function))
+		table.Add(wayText[l.Way], l.Name(), at, words.Decimal(l.Packets), cmp.Or(l.Reason, l.Function), k.Shown.LossWhy(l.LossPlace(), &l.Place))
 	}
 	return section(k, table)
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/vnetradar/radar/pkg/aggregate"
+	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/packet"
+	"github.com/vnetradar/radar/pkg/record"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
+)
+
+// TestNetfilter: what netfilter's hooks have freed themselves was refused by a rule only if the node says so.
+func TestNetfilter(t *testing.T) {
+	hook, rule := "nf_hook_slow", "nft_do_chain"
+	full := []rules.NoFreePort{{Proto: "tcp", To: netip.MustParseAddrPort("10.0.3.2:5201")}}
+	for _, c := range []struct {
+		function string
+		node     *placenow.Netfilter // nil: it cannot be asked
+		want     Cause
+	}{
+		{rule, nil, ByFirewall},
+		{hook, nil, ByNetfilter},
+		{hook, &placenow.Netfilter{Rules: true}, ByFirewall},
+		{hook, &placenow.Netfilter{}, ByNetfilter},
+		{hook, &placenow.Netfilter{Rules: true, ConntrackDrops: 3}, ByNetfilter},
+		{hook, &placenow.Netfilter{Rules: true, ConntrackUnknown: true}, ByNetfilter},
+		{hook, &placenow.Netfilter{ConntrackDrops: 3, ConntrackNotInserted: 3, NoFreePort: full}, ByNetfilter},
+	} {
+		w := &wire{}
+		for i := range 4 {
+			lose(w.packet(true, float64(i)*1000, 1000, packet.TCPSyn, -1, 0, 64240, 0), record.Loss{Node: "r1", Port: "eth1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: c.function})
+		}
+		a := New(flow)
+		a.Place = func(l *LossRow, of aggregate.Flow, bytes uint64) (now placenow.Place) {
+			if of.Src != "10.0.0.1" || *of.Dport != 5201 || bytes != 52 || l.AfterDelivery {
+				t.Errorf("asked for %+v of %d bytes, %+v", of, bytes, l)
+			}
+			now.Netfilter = c.node
+			return now
+		}
+		for _, r := range w.list {
+			a.Add(r)
+		}
+		ans, ok := a.Finish()
+		if !ok || ans.Cause != c.want || ans.Place != "r1" || !ans.NotBegun || ans.Loss.Netfilter != c.node {
+			t.Errorf("%s, the node says %+v: %s at %s, want %s", c.function, c.node, ans.Cause, ans.Place, c.want)
+		}
+	}
+}
