@@ -9,6 +9,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"github.com/vnetradar/radar/pkg/fault"
+	"github.com/vnetradar/radar/pkg/store/parquet"
 	"github.com/vnetradar/radar/pkg/store/query"
 	"github.com/vnetradar/radar/pkg/store/recording"
 	"github.com/vnetradar/radar/pkg/store/segments"
@@ -220,7 +223,24 @@ func (e *engine) Parquet(ctx context.Context, text string) error {
 		return fault.Usage.Errorf("only what SELECT answers can be written as Parquet")
 	}
 	_, err = e.conn.ExecContext(ctx, fmt.Sprintf("COPY (\n%s\n) TO %s (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)", text, quoted(e.out)))
-	return e.failed(ctx, err)
+	if err != nil {
+		return e.failed(ctx, err)
+	}
+	return markUTC(e.out)
+}
+
+// markUTC says of the moments of a file that they are UTC, as all of radar's are.
+func markUTC(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	return parquet.MarkUTC(f, size)
 }
 
 // failed is an error of DuckDB for people.

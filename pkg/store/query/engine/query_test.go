@@ -402,33 +402,6 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestParquet: an answer is written into the one file that was named, and no other.
-func TestParquet(t *testing.T) {
-	dir, out := t.TempDir(), t.TempDir()
-	keep(t, dir, segments.Options{}, several(3)...)
-	f, err := os.Create(filepath.Join(out, "a.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	db, _ := opened(t, dir, query.Options{Out: fmt.Sprintf("/proc/self/fd/%d", f.Fd())})
-	if err := db.Parquet(t.Context(), "SELECT id, t FROM packets"); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(f.Name())
-	if err != nil || !strings.HasPrefix(string(text), "PAR1") || !strings.HasSuffix(string(text), "PAR1") {
-		t.Errorf("%d bytes, %v", len(text), err)
-	}
-	for _, text := range []string{"SELECT 1) TO '" + out + "/b' (FORMAT csv); --", "COPY (SELECT 1) TO '" + out + "/c'", "SELECT * FROM read_text('/etc/passwd')", "EXPLAIN SELECT 1"} {
-		if err := db.Parquet(t.Context(), text); err == nil {
-			t.Errorf("%s is written", text)
-		}
-	}
-	if left, err := os.ReadDir(out); err != nil || len(left) != 1 {
-		t.Errorf("written: %v, %v", left, err)
-	}
-}
-
 // TestInterrupted: a query ends when its context does, and the next one is answered.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
