@@ -79,7 +79,8 @@ var noAnswer = []network{
 			}
 		},
 		symptom: func(w *world) bool { return w.connect("a", "10.2.0.1:80", 1) != nil },
-		asks:    []ask{{"loss", []string{`b sent no answer to 10\.1\.0\.1`, `port 80`, `queue is full`}, ""}},
+		asks: []ask{{"loss", []string{`b sent no answer to 10\.1\.0\.1`, `port 80`, `queue is full`}, ""},
+			{"explain", []string{`no connection: b did not answer \d+ SYNs?: the listening socket's queue is full`}, ""}},
 	},
 	{
 		name: "UDP answered from another address", nodes: "a r b",

@@ -67,17 +67,18 @@ type Answer struct {
 	Place   string `json:"place,omitempty"` // NODE, NODE/PORT or a link
 	Summary string `json:"summary"`         // of who makes sentences
 	// What belongs to the cause; the rest of the answer has it, too.
-	Queue    *QueueRow `json:"-"`
-	Loss     *LossRow  `json:"-"`
-	Part     *PartRow  `json:"-"`
-	Wait     Wait      `json:"wait,omitempty"`
-	Held     Cause     `json:"held_most,omitempty"` // of a flow that was not slow: what it waited for most
-	Partly   bool      `json:"partly,omitempty"`    // a rule refuses some of the packets
-	AckWay   bool      `json:"ack_way,omitempty"`   // Place is on the way of acknowledgements
-	SetupNs  int64     `json:"setup_ns,omitempty"`  // from the first SYN to the first data
-	NotBegun bool      `json:"not_begun,omitempty"`
-	Forks    bool      `json:"forks,omitempty"`         // Place is where packets that overtook each other went by different ways
-	Largest  int       `json:"largest_bytes,omitempty"` // of the packets with data that arrived
+	Queue    *QueueRow       `json:"-"`
+	Loss     *LossRow        `json:"-"`
+	Part     *PartRow        `json:"-"`
+	Wait     Wait            `json:"wait,omitempty"`
+	Held     Cause           `json:"held_most,omitempty"` // of a flow that was not slow: what it waited for most
+	Partly   bool            `json:"partly,omitempty"`    // a rule refuses some of the packets
+	AckWay   bool            `json:"ack_way,omitempty"`   // Place is on the way of acknowledgements
+	SetupNs  int64           `json:"setup_ns,omitempty"`  // from the first SYN to the first data
+	NotBegun bool            `json:"not_begun,omitempty"`
+	NoAnswer *placenow.Cause `json:"no_answer,omitempty"`     // why Place sent none
+	Forks    bool            `json:"forks,omitempty"`         // Place is where packets that overtook each other went by different ways
+	Largest  int             `json:"largest_bytes,omitempty"` // of the packets with data that arrived
 
 	Connections   int     `json:"connections"`
 	TNs           int64   `json:"t_ns"`

@@ -29,6 +29,7 @@ type conn struct {
 	established     bool
 	lostSyn         *record.Loss
 	lostSynAck      *record.Loss
+	asked           *placenow.Request // the last SYN that came to a node
 	synFate         fate
 	reset           *sent    // the first RST
 	resetEarly      bool     // before data was acknowledged
@@ -77,6 +78,8 @@ type Analyzer struct {
 	// Place says what is known now of a place of losses, and of why packets of that flow, of so many IP bytes (0: not
 	// known), were lost there. nil: nothing.
 	Place func(l *LossRow, of aggregate.Flow, bytes uint64) placenow.Place
+	// NoAnswer says why a node did not answer; nil: nobody knows.
+	NoAnswer func(*placenow.Request) *placenow.Cause
 
 	// Now is up to when the records tell, Unix ns. A packet that has not ended by then though others take much less is
 	// taken for lost. 0: not known.
@@ -257,6 +260,9 @@ func (c *conn) note(r *record.Record, p *sent) {
 	}
 	if r.Truncated {
 		c.incomplete++
+	}
+	if p.fate == arrived && p.leftBy == "" && p.flags&(packet.TCPSyn|packet.TCPAck) == packet.TCPSyn {
+		c.asked = request(r)
 	}
 	p.parts = c.parts.of(r, p.dir)
 	c.queues.add(r, p.dir)

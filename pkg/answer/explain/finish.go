@@ -5,10 +5,12 @@ package explain
 import (
 	"cmp"
 	"math"
+	"net/netip"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // Finish returns the answer. Nothing may be added any more. False: no record was of the flow.
@@ -45,7 +47,31 @@ func (a *Analyzer) Finish() (*Answer, bool) {
 	d.decide()
 	d.notSlow()
 	d.dependsOn()
+	if ans.Cause == Unanswered && c.asked != nil && c.asked.Node == ans.Place && a.NoAnswer != nil {
+		ans.NoAnswer = a.NoAnswer(c.asked)
+	}
 	return ans, true
+}
+
+// request is what came to the node where a packet ended, as the node saw it; nil: that is not known.
+func request(r *record.Record) *placenow.Request {
+	if len(r.Hops) == 0 || r.Src == "" || r.Dport == nil {
+		return nil
+	}
+	src, dst, port := r.Src, r.Dst, *r.Dport
+	for i := range r.Hops {
+		h := &r.Hops[i]
+		src, dst = cmp.Or(h.Src, src), cmp.Or(h.Dst, dst)
+		if h.Dport != nil {
+			port = *h.Dport
+		}
+	}
+	from, err := netip.ParseAddr(src)
+	to, failed := netip.ParseAddr(dst)
+	if err != nil || failed != nil {
+		return nil
+	}
+	return &placenow.Request{Node: r.Hops[len(r.Hops)-1].Node, From: from, To: to, Proto: r.Proto, Port: port}
 }
 
 // configured asks what queues declare. A port that declares a rate is one of the flow's queues though nothing has waited.

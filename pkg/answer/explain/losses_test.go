@@ -51,3 +51,32 @@ func TestNetfilter(t *testing.T) {
 		}
 	}
 }
+
+// TestNoAnswer: the node is asked why, as it saw the SYN, and only if nobody answered.
+func TestNoAnswer(t *testing.T) {
+	why := &placenow.Cause{Kind: placenow.QueueFull, Node: "h2"}
+	for _, answered := range []bool{false, true} {
+		w := &wire{nat: true}
+		w.packet(true, 0, 1000, packet.TCPSyn, -1, 0, 64240, 0)
+		w.packet(true, 1000, 1000, packet.TCPSyn, -1, 0, 64240, 0)
+		want := why
+		if answered {
+			w.open()
+			w.data(4, 0, 50)
+			want = nil
+		}
+		a := New(flow)
+		a.NoAnswer = func(r *placenow.Request) *placenow.Cause {
+			if r.Node != "h2" || r.From.String() != "192.0.2.1" || r.To.String() != "10.0.3.2" || r.Proto != "tcp" || r.Port != 5201 {
+				t.Errorf("asked for %+v", r)
+			}
+			return why
+		}
+		for _, r := range w.list {
+			a.Add(r)
+		}
+		if ans, ok := a.Finish(); !ok || ans.NoAnswer != want {
+			t.Errorf("answered %v: %s, %+v", answered, ans.Cause, ans.NoAnswer)
+		}
+	}
+}

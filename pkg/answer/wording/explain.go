@@ -103,7 +103,11 @@ func causeText(a *explain.Answer) string {
 	case explain.ByReset:
 		return resetText(a)
 	case explain.Unanswered:
-		return fmt.Sprintf("no connection: %s did not answer %s", orEnd(a.Place, a.Dst), words.Plural(int(a.Syns), "SYN"))
+		text := fmt.Sprintf("no connection: %s did not answer %s", orEnd(a.Place, a.Dst), words.Plural(int(a.Syns), "SYN"))
+		if a.NoAnswer != nil {
+			text += ": " + (*Names)(nil).Cause(a.NoAnswer)
+		}
+		return text
 	case explain.NotEnough:
 		return "there is too little to tell why: see the notes"
 	}

@@ -138,6 +138,10 @@ func analyzers(src *answer.Sources, links *placenow.Links) func(explain.Flow) *e
 	return func(f explain.Flow) *explain.Analyzer {
 		a := explain.New(f)
 		a.Configured, a.Place, a.LeftOver, a.Now = declares, places(links), leftOver, now
+		a.NoAnswer = func(r *placenow.Request) *placenow.Cause {
+			c, _ := links.NoAnswer(r)
+			return c
+		}
 		return a
 	}
 }
