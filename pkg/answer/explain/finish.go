@@ -277,10 +277,15 @@ func (ans *Answer) addLosses(c *conn, dir direction) {
 func (ans *Answer) askPlaces(ask func(*LossRow, aggregate.Flow, uint64) placenow.Place) {
 	for i := range ans.Losses {
 		l := &ans.Losses[i]
-		if ask == nil || l.of.flow.Src == "" {
+		f := &l.of.flow
+		if ask == nil || f.Src.Addr == "" {
 			continue
 		}
-		l.Place = ask(l, l.of.flow, placenow.Mean(l.of.bytes, l.of.packets))
+		of := aggregate.Flow{Proto: f.Proto, Src: f.Src.Addr, Dst: f.Dst.Addr, Fragments: l.Fragments}
+		if !l.Fragments {
+			of.Sport, of.Dport = &f.Src.Port, &f.Dst.Port
+		}
+		l.Place = ask(l, of, placenow.Mean(l.of.bytes, l.of.packets))
 	}
 }
 

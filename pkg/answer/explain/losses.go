@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/packet"
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/rules"
@@ -26,7 +25,7 @@ type lossKey struct {
 // lossPlace is what was lost there.
 type lossPlace struct {
 	lossKey
-	flow                aggregate.Flow // of the first one
+	flow                Flow // of the first one
 	packets, data, syns uint64
 	bytes               uint64 // of IP
 	smallest            int    // IP bytes of the smallest packet with data, of the largest ones of each train
@@ -153,7 +152,7 @@ var defragFunctions = []string{"ip_defrag", "ip_expire", "ip_frag_queue", "ipv6_
 
 // isOver reports whether a packet came for a connection that was over.
 func (p *sent) isOver() bool {
-	return p.fate == dropped && p.payload > 0 && slices.Contains(endReasons, p.loss.Reason)
+	return p.fate == dropped && p.flow.Proto == "tcp" && p.payload > 0 && slices.Contains(endReasons, p.loss.Reason)
 }
 
 // ofHook reports whether netfilter's hooks have freed packets themselves: the kernel does not say then who refused them.
@@ -187,7 +186,7 @@ func (p *lossPlace) kind() lossKind {
 		return byAge
 	case p.afterDelivery && (strings.HasPrefix(p.reason, "FRAG_") || slices.Contains(defragFunctions, p.function)):
 		return byPieces
-	case p.afterDelivery && p.data > 0 && slices.Contains(endReasons, p.reason):
+	case p.afterDelivery && p.flow.Proto == "tcp" && p.data > 0 && slices.Contains(endReasons, p.reason): // datagrams have no end
 		return byEnd
 	case slices.Contains(socketReasons, p.reason):
 		return bySocket

@@ -37,7 +37,7 @@ type sent struct {
 	arrival int64 // when it came to the other end; -1: it did not, or that is not known
 	fate    fate
 	loss    *record.Loss
-	flow    aggregate.Flow // of what is lost, as its source sent it
+	flow    Flow // as its source sent it; later fragments have no ports
 
 	tcp        bool // the fields of TCP's header are known
 	seq, end   int64
@@ -106,8 +106,9 @@ func newSent(r *record.Record, dir direction) *sent {
 			p.fate, p.loss = dropped, copyLoss(d)
 		}
 	}
-	if p.loss != nil {
-		p.flow = aggregate.Flow{IPVersion: r.IPVersion, Proto: r.Proto, Src: r.Src, Dst: r.Dst, Sport: r.Sport, Dport: r.Dport}
+	p.flow = Flow{Proto: r.Proto, Src: Endpoint{Addr: r.Src}, Dst: Endpoint{Addr: r.Dst}}
+	if r.Sport != nil && r.Dport != nil {
+		p.flow.Src.Port, p.flow.Dst.Port = *r.Sport, *r.Dport
 	}
 	p.addTCP(r)
 	return p
