@@ -53,6 +53,16 @@ export const why = (row) => row.why || row.reason || (row.function ? `${row.func
 /** The kernel's own words for it, where they are others. */
 export const reason = (row) => [row.reason, row.function && `${row.function}()`].filter((word) => word && word !== why(row)).join(', ');
 
+const tcpLetters = 'FSRP.UEWe'; // from FIN on, as tcpdump writes them: "." is ACK
+
+/** What a TCP header says, in the command line's words: [P.] seq 1001:2449 ack 77 win 501. Of other packets nothing. */
+export function tcp({ tcp_flags: flags, tcp_seq: seq, tcp_payload: payload, tcp_ack: ack, tcp_window: window }) {
+  if (flags === undefined || seq === undefined) return undefined;
+  const letters = [...tcpLetters].filter((_, bit) => flags & (1 << bit)).join('') || 'none';
+  const end = payload > 0 ? `:${(seq + payload) % 2 ** 32}` : '';
+  return `[${letters}] seq ${seq}${end}${ack === undefined ? '' : ` ack ${ack}`}${window === undefined ? '' : ` win ${window}`}`;
+}
+
 /** The time of day of an RFC 3339 text, to the microsecond. @param {string|undefined} text */
 export function clock(text) {
   const found = /T(\d\d:\d\d:\d\d(?:\.\d{1,6})?)/.exec(text ?? '');

@@ -2,7 +2,7 @@
 // One packet: its story as a time line, and its headers as they truly were.
 
 import { html, useAsk, Facts, Notes, Problem } from './ui.js';
-import { clock, duration, reason, why } from './format.js';
+import { clock, duration, reason, tcp, why } from './format.js';
 import { flowKey, flowName } from './url.js';
 import { journeyOf } from './journey.js';
 import * as store from './store.js';
@@ -55,7 +55,7 @@ function Headers({ record: r }) {
   return html`<${Facts} facts=${[['from', r.sport === undefined ? r.src : `${r.src} port ${r.sport}`], ['to', r.dport === undefined ? r.dst : `${r.dst} port ${r.dport}`],
     ['protocol', `${r.proto} over IPv${r.ip_version}`], ['length', `${r.len} bytes${r.segs > 1 ? `, ${r.segs} segments` : ''}`],
     [r.ip_version === 6 ? 'hop limit' : 'TTL', sent(r.ttl, r.ttl_sent)], ['DSCP', sent(r.dscp, r.dscp_sent)], ['ECN', sent(r.ecn, r.ecn_sent)], ['IP ID', r.ip_id],
-    ['flow label', r.flow_label], ['ICMP type', r.icmp_type], ['ICMP id, seq', r.icmp_id === undefined ? undefined : `${r.icmp_id}, ${r.icmp_seq}`],
+    ['flow label', r.flow_label], ['TCP', tcp(r)], ['ICMP type', r.icmp_type], ['ICMP id, seq', r.icmp_id === undefined ? undefined : `${r.icmp_id}, ${r.icmp_seq}`],
     ['fragment at', r.frag_off], ['inside it', r.inner && html`<button class="link" onClick=${() => store.go({ sel: `packet:${r.inner}` })}>${r.inner}</button>`],
     ['GUID', r.guid], ['id', r.id]]} />`;
 }

@@ -101,14 +101,17 @@ export function flowFilter(key, filter = '') {
   return { ...rest, filter: tests.length ? text : filter };
 }
 
-const replies = ['0', '129'];
+// ICMP's types in the command line's words (pkg/words). Others are numbers.
+const icmpNames = {
+  icmp: { 0: 'reply', 3: 'unreachable', 5: 'redirect', 8: 'echo', 11: 'time-exceeded' },
+  icmpv6: { 1: 'unreachable', 2: 'too-big', 3: 'time-exceeded', 128: 'echo', 129: 'reply' },
+};
 
 /** A flow in words, as radar's tables have it. */
 export function flowName(row) {
   const end = (host, port) => (port === undefined || port === '' ? host : host?.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
   const { icmp_type: type, icmp_id: id } = row;
-  const echo = id === undefined ? '' : ` ${replies.includes(String(type)) ? 'reply' : 'echo'} id ${id}`;
-  const icmp = type === undefined ? '' : echo || ` type ${type}`;
+  const icmp = type === undefined ? '' : ` ${icmpNames[row.proto]?.[type] ?? `type ${type}`}${id === undefined ? '' : ` id ${id}`}`;
   return `${row.proto} ${end(row.src, row.sport)} > ${end(row.dst, row.dport)}${icmp}${row.fragments ? ' fragments' : ''}`;
 }
 

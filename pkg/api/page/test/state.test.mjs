@@ -37,11 +37,22 @@ test('flows of ICMP between the same hosts are told apart', () => {
   const rows = [echo, { ...echo, icmp_id: 8 }, { ...echo, icmp_type: 0 }, { ...echo, icmp_type: 3, icmp_id: undefined }, { ...echo, icmp_type: undefined, icmp_id: undefined, fragments: true }];
   assert.equal(new Set(rows.map(url.flowKey)).size, 5);
   assert.deepEqual(rows.map(url.flowName), ['icmp 10.0.0.1 > 10.0.0.3 echo id 7', 'icmp 10.0.0.1 > 10.0.0.3 echo id 8', 'icmp 10.0.0.1 > 10.0.0.3 reply id 7',
-    'icmp 10.0.0.1 > 10.0.0.3 type 3', 'icmp 10.0.0.1 > 10.0.0.3 fragments']);
+    'icmp 10.0.0.1 > 10.0.0.3 unreachable', 'icmp 10.0.0.1 > 10.0.0.3 fragments']);
   for (const row of rows) assert.equal(url.flowTitle(url.flowKey(row)), url.flowName(row));
   assert.deepEqual(rows.map((r) => url.flowFilter(url.flowKey(r)).filter), ['icmp[0] = 8 and icmp[4:2] = 7', 'icmp[0] = 8 and icmp[4:2] = 8', 'icmp[0] = 0 and icmp[4:2] = 7', 'icmp[0] = 3', 'ip[6:2] & 0x1fff != 0']);
   const six = { proto: 'icmpv6', src: 'fd00::1', dst: 'fd00::2', icmp_type: 128, icmp_id: 5 };
   assert.equal(url.flowFilter(url.flowKey(six), 'len > 5 or len < 3').filter, '(len > 5 or len < 3) and icmp6[0] = 128 and icmp6[4:2] = 5');
+});
+
+test('what traceroute gets is called by its name, and an unknown type by its number', () => {
+  const name = (proto, type) => url.flowName({ proto, src: 'a', dst: 'b', icmp_type: type });
+  assert.deepEqual([name('icmp', 11), name('icmpv6', 3), name('icmpv6', 2), name('icmp', 13)], ['icmp a > b time-exceeded', 'icmpv6 a > b time-exceeded', 'icmpv6 a > b too-big', 'icmp a > b type 13']);
+});
+
+test('a TCP header is said as the command line says it', () => {
+  assert.equal(format.tcp({ tcp_flags: 24, tcp_seq: 4294967290, tcp_payload: 10, tcp_ack: 77, tcp_window: 501 }), '[P.] seq 4294967290:4 ack 77 win 501');
+  assert.equal(format.tcp({ tcp_flags: 2, tcp_seq: 5, tcp_payload: 0, tcp_window: 64240 }), '[S] seq 5 win 64240');
+  assert.deepEqual([format.tcp({ tcp_flags: 0, tcp_seq: 5 }), format.tcp({})], ['[none] seq 5', undefined]);
 });
 
 test('state and order of lists are in the address, and nothing else is', () => {
