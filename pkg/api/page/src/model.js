@@ -91,6 +91,23 @@ function bendParallels(graph) {
   }
 }
 
+/** The nodes and links that packets passed, as an answer of GET topology has them: what is known of a network that is gone. */
+export function passedBy(records) {
+  const nodes = new Map();
+  const links = new Map();
+  for (const { hops = [] } of records) {
+    hops.forEach((hop, i) => {
+      nodes.set(hop.node, { name: hop.node });
+      const before = hops[hop.prev ?? i - 1];
+      if (!before || hop.gap) return;
+      const ends = [{ node: before.node, port: before.port }, { node: hop.node, port: hop.in_port }];
+      const key = ends.map((e) => `${e.node}/${e.port}`).sort().join(' ');
+      if (!links.has(key)) links.set(key, { kind: 'pair', ends });
+    });
+  }
+  return { nodes: [...nodes.values()], links: [...links.values()] };
+}
+
 /**
  * The edges that a packet takes from one port to another: one, two over a hub, or none that is known.
  * @param {Graph} graph @returns {{edge: Edge, forward: boolean}[]}

@@ -79,6 +79,7 @@ function arrive() {
 /** Puts records into the machine. */
 export function setPackets(records) {
   machine.load(records.slice(0, 10000).map((r) => journeyOf(r, store.epoch)));
+  store.drawPassed(records);
   count();
   loaded.value = { packets: machine.journeys.length, lost: machine.journeys.filter((j) => j.falls.length).length, loading: false, error: '' };
 }

@@ -3,7 +3,7 @@
 
 import { signal, computed, batch } from './lib/signals-core/signals-core.js';
 import { BoundedMap, Ring, Series } from './ring.js';
-import { graphOf, directions } from './model.js';
+import { graphOf, directions, passedBy } from './model.js';
 import { place } from './layout.js';
 import { isoOf, journeyOf, parseTime, sinceAt, timeOf } from './journey.js';
 import * as health from './health.js';
@@ -96,18 +96,30 @@ export function query(more = {}, flow = state.value.flow) {
 /** What the drawing is shown on: the scene says it. */
 let screen;
 
-/** Takes an answer of GET topology. Nodes stay where they are if none came or went. */
+/**
+ * Takes an answer of GET topology. Nodes stay where they are if none came or went. Where none is left, the last drawing
+ * stays: the packets that passed it are still asked for.
+ */
 export function setTopology(answer) {
   batch(() => {
     topology.value = answer;
-    const next = graphOf(answer);
-    const names = [...next.vertices.keys()].join('\n');
-    if (names === [...graph.vertices.keys()].join('\n') && next.edges.length === graph.edges.length) keepPlaces(next);
-    else place(next, screen);
-    graph = next;
+    if (answer.nodes?.length) draw(answer);
     for (const row of directions(answer)) totals.set(row.id, { ...row, grew: hasGrown(row) });
-    graphChanged.value++;
   });
+}
+
+/** Draws what packets have passed where there is no drawing: whoever comes when the nodes are gone has none. */
+export function drawPassed(records) {
+  if (!graph.vertices.size) draw(passedBy(records));
+}
+
+function draw(answer) {
+  const next = graphOf(answer);
+  const names = [...next.vertices.keys()].join('\n');
+  if (names === [...graph.vertices.keys()].join('\n') && next.edges.length === graph.edges.length) keepPlaces(next);
+  else place(next, screen);
+  graph = next;
+  graphChanged.value++;
 }
 
 const atRest = ['capture', 'recording']; // sources of which all is there at once

@@ -63,6 +63,26 @@ test('what is drawn of a domain that says nothing more is not of this second', (
   health.connected.value = { ok: true, text: '' };
 });
 
+test('when no node is left the drawing stays, and whoever comes then sees what packets passed', () => {
+  store.forget();
+  const link = { kind: 'pair', ends: [{ node: 'a', port: 'x' }, { node: 'b', port: 'y' }] };
+  const gone = { nodes: [], links: [] };
+  const drawn = () => [[...store.graph.vertices.keys()], store.graph.edges.map((e) => e.id)];
+  store.setTopology({ nodes: [{ name: 'a' }, { name: 'b' }], links: [link] });
+  store.setTopology(gone);
+  assert.deepEqual(drawn(), [['a', 'b'], ['a/x > b/y']]);
+
+  store.forget();
+  store.setTopology(gone);
+  const there = { hops: [{ node: 'a', port: 'x' }, { node: 'b', in_port: 'y', port: 'z' }, { node: 'c', in_port: 'y' }] };
+  const back = { hops: [{ node: 'b', port: 'y' }, { node: 'a', in_port: 'x' }, { node: 'd', in_port: 'q', gap: true }] };
+  store.drawPassed([there, back]);
+  assert.deepEqual(drawn(), [['a', 'b', 'c', 'd'], ['a/x > b/y', 'b/z > c/y']]);
+  store.drawPassed([{ hops: [{ node: 'e' }] }]);
+  assert.equal(store.graph.vertices.has('e'), false); // there is a drawing
+  store.forget();
+});
+
 test('links that only switches tell of are used if their packets became more', () => {
   store.forget();
   const answer = (packets) => ({ nodes: [{ name: 's1', class: 'reported' }, { name: 's2', class: 'p4' }], links: [{ kind: 'pair', ends: [{ node: 's1', port: '1' }, { node: 's2', port: '2' }],
