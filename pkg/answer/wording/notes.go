@@ -98,7 +98,7 @@ func NoNodeText(name string) string {
 var meantBy = map[string]string{
 	"follow the topology": "what has come to the domain since then is not in answers",
 	"write snapshot":      "what it has counted is lost if it ends",
-	"renew the lease":     "packets are recorded until the lease ends",
+	resident.RenewLease:   "packets are recorded until the lease ends",
 }
 
 // trouble says what the agent cannot do, what that means, and what helps.

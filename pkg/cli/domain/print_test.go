@@ -13,6 +13,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/clitest"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/host/background"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
@@ -102,6 +103,20 @@ var reports = map[string]func(*kit.Kit) error{
 	"detach": func(k *kit.Kit) error {
 		return printDetached(k, &detachView{Domain: "default", Detached: true, Nodes: 1, Ports: 2, Warnings: []string{"two packets were under way"}})
 	},
+}
+
+// A lease that the agent fails to renew is not said to be renewed: the note below says that, too.
+func TestLeaseText(t *testing.T) {
+	left := int64(21_300_000_000)
+	v := &status.View{Agent: status.Agent{Alive: true}, Lease: note.Lease{Ends: true, Valid: true, LeftNs: &left}}
+	v.Agent.Troubles = []resident.Trouble{{What: "write snapshot"}}
+	if text := leaseText(v); text != "21.3s left, the agent renews it" {
+		t.Error(text)
+	}
+	v.Agent.Troubles = append(v.Agent.Troubles, resident.Trouble{What: resident.RenewLease})
+	if text := leaseText(v); text != "21.3s left, the agent cannot renew it" {
+		t.Error(text)
+	}
 }
 
 // Everything that is printed for a person, and its JSON, is as committed.

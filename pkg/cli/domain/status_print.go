@@ -5,12 +5,14 @@ package domain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
+	"github.com/vnetradar/radar/pkg/system/resident"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
 	"github.com/vnetradar/radar/pkg/vnet/datapath/program"
 	"github.com/vnetradar/radar/pkg/words"
@@ -85,6 +87,8 @@ func leaseText(v *status.View) string {
 	switch {
 	case !v.Lease.Valid:
 		return "over: no packet is marked"
+	case slices.ContainsFunc(v.Agent.Troubles, func(t resident.Trouble) bool { return t.What == resident.RenewLease }):
+		return left + ", the agent cannot renew it"
 	case v.Agent.Alive:
 		return left + ", the agent renews it"
 	}

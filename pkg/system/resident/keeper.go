@@ -43,7 +43,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		every, err := k.renew()
 		if !errors.Is(err, system.ErrDetaching) { // its detaching ends the agent
-			k.Warn("renew the lease", err)
+			k.Warn(RenewLease, err)
 		}
 		if HasEnded(err, k.Lease) {
 			if err := k.Look(); err != nil { // what is known may be a second old

@@ -32,6 +32,9 @@ type Trouble struct {
 	Since time.Time `json:"since"`
 }
 
+// RenewLease is what an agent fails to do while its lease runs out.
+const RenewLease = "renew the lease"
+
 const (
 	troublesName  = "radar-troubles"
 	maxTroubles   = 16

@@ -60,7 +60,7 @@ func (k *keeper) run(ctx context.Context, p *resident.Pulse) error {
 			return nil
 		case <-lease:
 			err := k.renew()
-			k.log.Warn("renew the lease", err)
+			k.log.Warn(resident.RenewLease, err)
 			if resident.HasEnded(err, k.handle.Lease()) {
 				return errEnd{Deserted}
 			}
