@@ -24,8 +24,10 @@ func TestServeRecording(t *testing.T) {
 	w.Ping(10)
 	w.In("h1", "bash", "-c", "for i in $(seq 5); do echo x >/dev/udp/10.0.2.2/9999; done")
 	w.Settled(25)
+	serve(t, "--listen", "0").oldest(w.Domain)
 	w.Radar(kit.ExitOK, "detach")
 	s := serve(t, "--listen", "0", "-r", dir)
+	s.oldest("run1")
 	var domains []struct {
 		Name, Source, File string
 		Nodes, Ports       int
@@ -67,5 +69,21 @@ func TestServeRecording(t *testing.T) {
 	}
 	if code, _, text := s.ask(http.MethodGet, "/api/v1/domains/run1/paths?node=r9", nil); code != http.StatusUnprocessableEntity || !strings.Contains(text, "its nodes are h1, r1, h2") {
 		t.Errorf("an unknown node: %d %s", code, text)
+	}
+}
+
+// oldest checks that the first packets of a domain can be asked for, as the last can.
+func (s *server) oldest(domain string) {
+	s.Helper()
+	var all, first, last struct{ Rows []struct{ ID string } }
+	s.get("/api/v1/domains/"+domain+"/packets", &all)
+	s.get("/api/v1/domains/"+domain+"/packets?limit=3&oldest=true", &first)
+	s.get("/api/v1/domains/"+domain+"/packets?limit=3", &last)
+	n := len(all.Rows)
+	if n < 10 {
+		s.Fatalf("%s has %d packets", domain, n)
+	}
+	if diff := cmp.Diff(all.Rows[:3], first.Rows) + cmp.Diff(all.Rows[n-3:], last.Rows); diff != "" {
+		s.Errorf("%s: of %d packets -the outermost +got:\n%s", domain, n, diff)
 	}
 }

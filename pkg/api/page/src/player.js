@@ -15,7 +15,7 @@ const liveLink = 230; // ms, for each link at least
 const mostPackets = 5000;
 
 export const machine = new Machine();
-export const loaded = signal({ packets: 0, lost: 0, loading: false, error: '' });
+export const loaded = signal({ packets: 0, lost: 0, loading: false, error: '', end: 0 }); // end: -1 where nothing earlier is known, 1 where nothing later is
 export const playing = signal(false);
 export const now = signal(0); // where the machine is; set a few times a second
 
@@ -50,8 +50,51 @@ export async function loadMachine(more = {}, at = undefined) {
     setPackets(answer.rows ?? []);
     seek(wanted ?? machine.first);
   } catch (error) {
-    if (!stopped.aborted) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error) };
+    if (!stopped.aborted) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error), end: 0 };
   }
+}
+
+/**
+ * Goes beyond what is loaded: to the last event before its first packet, or to the first after its last one. Packets at the
+ * seam are loaded again, since those that were under way belong to both.
+ */
+export async function goBeyond(direction) {
+  if (!machine.journeys.length || loaded.value.loading) return;
+  const [first, last] = [machine.first, machine.journeys.at(-1).start];
+  const { signal: stopped } = loading = new AbortController();
+  loaded.value = { ...loaded.value, loading: true };
+  try {
+    const rows = await (direction > 0 ? laterThan(last, stopped) : earlierThan(first, stopped));
+    if (stopped.aborted) return;
+    if (!rows) {
+      loaded.value = { ...loaded.value, loading: false, end: direction };
+      return;
+    }
+    const { t } = machine;
+    setPackets(rows);
+    seek(direction > 0 ? machine.next(Math.max(t, last)) : machine.previous(first));
+  } catch (error) {
+    if (!stopped.aborted) loaded.value = { ...loaded.value, loading: false, error: error.text ?? String(error) };
+  }
+}
+
+const rowsOf = async (more, stopped) => (await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...more }), stopped)).rows ?? [];
+const sentAt = (record) => journeyOf(record, store.epoch).start;
+
+async function earlierThan(first, stopped) {
+  const since = sinceAt(store.state.value.since, first, store.epoch);
+  const rows = await rowsOf({ since, until: isoOf(first + 1) }, stopped);
+  return rows.some((r) => sentAt(r) < first) ? rows : undefined;
+}
+
+/** Recordings have packets as they ended, so one that was sent before the last may come behind it. */
+async function laterThan(last, stopped) {
+  const { until } = store.state.value;
+  for (const overlap of [Math.min(machine.longest, ahead), 0]) {
+    const rows = await rowsOf({ since: isoOf(last - overlap), until, oldest: true }, stopped);
+    if (rows.some((r) => sentAt(r) > last)) return rows;
+  }
+  return undefined;
 }
 
 let loading;
@@ -81,7 +124,7 @@ export function setPackets(records) {
   machine.load(records.slice(0, 10000).map((r) => journeyOf(r, store.epoch)));
   store.drawPassed(records);
   count();
-  loaded.value = { packets: machine.journeys.length, lost: machine.journeys.filter((j) => j.falls.length).length, loading: false, error: '' };
+  loaded.value = { packets: machine.journeys.length, lost: machine.journeys.filter((j) => j.falls.length).length, loading: false, error: '', end: 0 };
 }
 
 /** Counts what is loaded on the links that are drawn. */
@@ -166,6 +209,7 @@ export function toggle() {
 
 export function step(direction) {
   playing.value = false;
+  if (machine.t === (direction > 0 ? machine.last : machine.first)) return goBeyond(direction);
   seek(direction > 0 ? machine.next(machine.t) : machine.previous(machine.t));
 }
 

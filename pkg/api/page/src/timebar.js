@@ -40,7 +40,9 @@ function Live() {
 
 function Controls() {
   const { speed } = store.state.value;
-  const { packets, lost, loading, error } = player.loaded.value;
+  const { packets, lost, loading, error, end } = player.loaded.value;
+  const beyond = (direction, text, which) => html`<button class="quiet beyond" disabled=${!packets || loading || end === direction}
+    title=${end === direction ? `No ${which} packets are known` : `Load the ${which} packets`} onClick=${() => player.goBeyond(direction)}>${text}</button>`;
   const playing = player.playing.value;
   const { machine } = player;
   const t = player.now.value;
@@ -52,12 +54,14 @@ function Controls() {
     <label class="speed"><span>Speed <output>${factor(speed)}</output></span>
       <input type="range" min="0" max="1" step="0.0714286" value=${sliderOfSpeed(speed)} aria-valuetext=${factor(speed)}
         onInput=${(e) => store.go({ speed: Number(speedOfSlider(Number(e.target.value)).toPrecision(3)) })} /></label>
+    ${beyond(-1, 'Earlier', 'earlier')}
     <div class="seek"><${Ticks} /><input type="range" aria-label="Moment" min="0" max="1" step="0.0001" disabled=${!packets}
       value=${machine.last > machine.first ? (t - machine.first) / (machine.last - machine.first) : 0}
       aria-valuetext=${duration(t - machine.first)}
       onInput=${(e) => { player.playing.value = false; player.seek(machine.first + Number(e.target.value) * (machine.last - machine.first)); }} />
       <div class="ends"><output class="moment">${packets ? clock(player.isoOf(t)) : '–'} <span class="muted">+${duration(t - machine.first)}</span></output>
         <span class=${error ? 'lost' : 'muted'}>${error || (loading ? 'loading…' : html`${count(packets)} packets, ${count(lost)} lost`)}</span></div></div>
+    ${beyond(1, 'Later', 'later')}
     <button class="quiet reload" title="Load the newest packets again" onClick=${() => player.enterMachine({}, undefined)}>Reload</button>`;
 }
 
