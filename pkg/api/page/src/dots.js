@@ -110,11 +110,14 @@ function drawQueue(p, waiting) {
     dot(p, waiting[chosen].journey, at.x, at.y);
   }
   if (waiting.length < 3 || !p.exact) return; // live, each is slowed: they do not wait at once
-  const end = spot(Math.min(waiting.length, mostInQueue) + 1);
+  const text = `${waiting.length} wait`;
+  const drawn = Math.min(waiting.length, mostInQueue) + (chosen >= mostInQueue ? 1 : 0);
+  const [last, end] = [spot(drawn - 1), spot(drawn)];
+  const on = Math.hypot(end.x - last.x, end.y - last.y) || 1; // the text begins where the row ends, whichever way it goes
   p.ctx.font = font(11, 600);
   p.ctx.textAlign = 'center';
   p.ctx.fillStyle = p.theme.muted;
-  p.ctx.fillText(`${waiting.length} wait`, end.x, end.y + 4);
+  p.ctx.fillText(text, end.x + (end.x - last.x) / on * p.ctx.measureText(text).width / 2, end.y + 4 + (end.y - last.y) / on * 6);
 }
 
 /** Where a loss is on the screen. */

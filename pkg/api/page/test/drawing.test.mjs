@@ -6,6 +6,7 @@ import { place } from '../src/layout.js';
 import { crossings, ordered } from '../src/tiers.js';
 import { Camera, lineOf } from '../src/camera.js';
 import { drawBase } from '../src/draw.js';
+import { drawDots } from '../src/dots.js';
 import { drawLabels, Places, crosses } from '../src/labels.js';
 import { SVGContext } from '../src/svg.js';
 import { Past } from '../src/past.js';
@@ -142,4 +143,25 @@ test('in the time machine, counts are of its moment', () => {
   const reported = { ...record('5', 0), hops: [{ node: 'a', port: 'x', node_ns: 5 }, { node: 'b', in_port: 'y', node_ns: 5 }] };
   assert.deepEqual([new Past([journeyOf(reported, epoch)], graph, {}, () => 1e12).loadOf('a/x > b/y')].map(({ total, p50 }) => [total, p50]), [[1, undefined]]); // nobody has timed the link
   assert.equal(journeys[2].falls[0].why, 'queue full');
+});
+
+test('how many wait is written beside those that are drawn, whichever way the link goes', () => {
+  for (const [x, y] of [[0, 300], [300, 0], [-300, 0], [200, -200]]) {
+    const graph = graphOf({ nodes: [{ name: 'a' }, { name: 'b' }], links: [pair('a', 'x', 'b', 'y')] });
+    Object.assign(graph.vertices.get('b'), { x, y });
+    const camera = Object.assign(new Camera(), { width: 800, height: 800 });
+    camera.fit([...graph.vertices.values()]);
+    const [dots, texts] = [[], []];
+    const ctx = new SVGContext(800, 800, measure);
+    ctx.arc = (cx, cy, r) => dots.push({ cx, cy, r });
+    ctx.fillText = (text, tx, ty) => texts.push({ text, w: measure(ctx.font, text), x: tx, y: ty });
+    const queued = Array.from({ length: 40 }, (_, i) => {
+      const segment = { kind: 'queue', from: { node: 'a', port: 'x' }, to: { node: 'a', port: 'x' }, t0: 0, t1: 100 + i };
+      return { t: 50, ago: () => -1, journey: { id: `p${i}`, record: { proto: 'udp' }, start: 0, end: 100 + i, segments: [segment], falls: [] } };
+    });
+    drawDots({ ctx, camera, theme: colours('dark'), graph, lines: new Map(graph.edges.map((e) => [e, lineOf(camera, e)])), exact: true, chosenPacket: '' }, queued);
+    assert.deepEqual([dots.length, texts.map((t) => t.text)], [14, ['40 wait']]);
+    const [{ x: tx, y: ty, w }] = texts;
+    for (const { cx, cy, r } of dots) assert.ok(Math.abs(cx - tx) >= w / 2 + r - 1 || Math.abs(cy - (ty - 4)) >= 4 + r - 1, `${x}, ${y}: a dot at ${cx}, ${cy} is on the text at ${tx}, ${ty}`);
+  }
 });
