@@ -65,16 +65,17 @@ export function FlowsView() {
 export function PathsView() {
   const ask = useAsk(['paths'], store.query(), every);
   const rows = ask.answer?.rows ?? [];
-  const most = Math.max(1, ...rows.map((r) => r.packets));
+  const all = rows.reduce((n, r) => n + r.packets, 0) || 1;
   const columns = [
     { name: 'path', of: (r) => r.path.split(' > ').join(' › '), class: 'wrap' },
-    { name: 'share', of: (r) => html`<span class="share"><i style=${{ width: `${r.packets / most * 100}%` }}></i></span>` },
+    { name: 'share', of: (r) => html`<span class="share"><i style=${{ width: `${r.packets / all * 100}%` }}></i></span> ${share(r.packets, all)}` },
     { name: 'packets', number: true, of: (r) => count(r.packets) },
     { name: 'bytes', number: true, of: (r) => bytes(r.bytes) },
     { name: 'flows', number: true, of: (r) => count(r.flows) },
     { name: 'p50', number: true, of: (r) => duration(r.latency?.p50_ns) },
     { name: 'p99', number: true, of: (r) => duration(r.latency?.p99_ns) },
     { name: 'lost', number: true, of: (r) => (r.lost ? html`<span class="loss-text">${count(r.lost)}</span>` : '0') },
+    ...(rows.some((r) => r.expired) ? [{ name: 'expired', number: true, of: (r) => count(r.expired), title: 'not seen again' }] : []),
   ];
   const tools = html`<span class="muted">A click lights the path up on the topology.</span>`;
   return html`<${Split} title="Paths" tools=${tools}><${Answer} ask=${ask} empty="No path is known.">

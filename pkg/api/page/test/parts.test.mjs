@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { h, render } from '../src/lib/preact/preact.js';
 import { html, useAsk } from '../src/ui.js';
 import { Plan } from '../src/int-plan.js';
+import { PathsView } from '../src/views.js';
 import * as store from '../src/store.js';
 
 globalThis.sessionStorage = { getItem: () => null };
@@ -13,7 +14,7 @@ let changed = () => {};
 
 class Node {
   constructor(name, data = '') {
-    Object.assign(this, { localName: name, nodeType: name ? 1 : 3, data, childNodes: [], attributes: [], parentNode: null, namespaceURI: '' });
+    Object.assign(this, { localName: name, nodeType: name ? 1 : 3, data, childNodes: [], attributes: [], parentNode: null, namespaceURI: '', style: {} });
   }
 
   get firstChild() { return this.childNodes[0] ?? null; }
@@ -134,4 +135,13 @@ test('what is not seen any more asks nothing', async () => {
   await ended(question);
   ask.again();
   assert.equal(asked.length, 1);
+});
+
+test('the share of a path is of all packets, and those that were not seen again are there', async () => {
+  const { next } = serve();
+  const { root, close } = drawn(h(PathsView));
+  (await next()).answer({ rows: [{ path: 'a > b', packets: 60, lost: 0, flows: 2 }, { path: 'a > c', packets: 30, lost: 1, flows: 1 }, { path: 'a', packets: 10, lost: 3, expired: 7, flows: 1 }] });
+  await shows(root, 'a › c');
+  for (const text of ['60 %', '30 %', '10 %', 'expired']) assert.ok(root.textContent.includes(text), text);
+  close();
 });
