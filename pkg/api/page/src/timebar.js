@@ -22,12 +22,14 @@ export function TimeBar() {
   </section>`;
 }
 
+const atRest = { capture: 'Reports in a capture', recording: 'A recording: nothing new comes' };
+
 function Live() {
   const tick = store.tick.value;
   const { domain } = store.state.value;
   const source = store.domains.value.find((d) => d.name === domain)?.source;
   if (!tick && source && source !== 'ring') {
-    return html`<p class="live-text">${source === 'reports' ? 'Reports of switches, read again every 10 s' : 'Reports in a capture'}.
+    return html`<p class="live-text">${atRest[source] ?? 'Reports of switches, read again every 10 s'}.
       <span class="muted wide-only"> The time machine moves their packets.</span></p>`;
   }
   if (health.stale.value) return html`<p class="live-text lost">Nothing new comes: the drawing is as it was last. <span class="muted wide-only">What was measured is in the time machine, as long as the server has it.</span></p>`;

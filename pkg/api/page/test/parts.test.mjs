@@ -6,6 +6,7 @@ import { h, render } from '../src/lib/preact/preact.js';
 import { html, useAsk } from '../src/ui.js';
 import { Plan } from '../src/int-plan.js';
 import { PathsView } from '../src/views.js';
+import { TimeBar } from '../src/timebar.js';
 import * as store from '../src/store.js';
 
 globalThis.sessionStorage = { getItem: () => null };
@@ -144,4 +145,13 @@ test('the share of a path is of all packets, and those that were not seen again 
   await shows(root, 'a › c');
   for (const text of ['60 %', '30 %', '10 %', 'expired']) assert.ok(root.textContent.includes(text), text);
   close();
+});
+
+test('a recording is called one', () => {
+  for (const [source, text] of [['recording', 'A recording'], ['capture', 'Reports in a capture'], ['reports', 'Reports of switches']]) {
+    store.domains.value = [{ name: 'lab', source }];
+    const { root, close } = drawn(h(TimeBar));
+    assert.ok(root.textContent.includes(text), root.textContent);
+    close();
+  }
 });
