@@ -30,6 +30,7 @@ func TestTimeMachine(t *testing.T) {
 	t.Run("until", func(t *testing.T) { until(t, w, p.in(t)) })
 	t.Run("why", func(t *testing.T) { words(t, w, p.in(t)) })
 	t.Run("address", func(t *testing.T) { address(t, w, p.in(t)) })
+	t.Run("space", func(t *testing.T) { space(t, w, p.in(t)) })
 	t.Run("save", func(t *testing.T) { save(t, w, p.in(t)) })
 	p.in(t).clean()
 }
@@ -206,6 +207,15 @@ func address(t *testing.T, w *world, p *page) {
 	}
 	p.do(chromedp.Reload())
 	p.wait("the flow with losses is first", first)
+}
+
+// space: it plays at once after a click on Time machine, which is pressed then and has nothing else to do.
+func space(t *testing.T, w *world, p *page) {
+	p.show("topology", "domain", w.lab)
+	p.click(button("Time machine"))
+	p.wait("packets are loaded", `radar.player.loaded.value.packets > 0 && !radar.player.loaded.value.loading`)
+	p.do(chromedp.SendKeys(chromedp.CSS(".modes button:last-child"), " "))
+	p.wait("it plays", `radar.player.playing.value`)
 }
 
 // save: the drawing of a moment is a file, with what it is of.
