@@ -124,7 +124,7 @@ function Flow({ name }) {
       ['delivered', `${count(flow.delivered)} (${share(flow.delivered, flow.packets)})`], ['left', flow.left || undefined],
       ['lost', html`<span class=${flow.lost ? 'loss-text' : ''}>${count(flow.lost)} (${share(flow.lost, flow.packets)})</span>`], ['expired', flow.expired || undefined],
       ['jitter', duration(flow.jitter_ns)], ['reordered', flow.reordered !== undefined ? `${count(flow.reordered)} (${share(flow.reordered, flow.packets)})` : undefined]]} />`}
-    ${latency && html`<h3>Latency, end to end</h3><${Percentiles} row=${latency} />`}
+    ${latency && html`<h3>Latency, end to end <span class="muted">(bars: logarithmic)</span></h3><${Percentiles} row=${latency} />`}
     ${flow?.path_list && html`<h3>Paths</h3><ul class="paths">${flow.path_list.map((p) => html`<li><span class="share"><i style=${{ width: `${p.packets / flow.packets * 100}%` }}></i></span>
       ${p.path} <span class="muted">${count(p.packets)}</span></li>`)}</ul>`}<//>`;
 }
@@ -135,7 +135,7 @@ function Path({ name }) {
   const row = ask.answer?.rows?.find((r) => r.path === name);
   return html`<h2>${name.split(' > ').join(' › ')}</h2><${Problem} error=${ask.error} />
     ${row && html`<${Facts} facts=${[['packets', count(row.packets)], ['bytes', bytes(row.bytes)], ['flows', count(row.flows)], ['lost', count(row.lost)]]} />
-    ${row.latency && html`<h3>Latency, end to end</h3><${Percentiles} row=${row.latency} />`}`}`;
+    ${row.latency && html`<h3>Latency, end to end <span class="muted">(bars: logarithmic)</span></h3><${Percentiles} row=${row.latency} />`}`}`;
 }
 
 /** Percentiles as bars on a logarithmic scale. */

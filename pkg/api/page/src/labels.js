@@ -172,7 +172,7 @@ function labelEdge(p, edge, forward, load, places, clear) {
   if (!load.total || load.bps === 0 || line.length < 90) return;
   const { ctx, theme } = p;
   const arrow = Math.abs(line.ux) >= Math.abs(line.uy) ? (forward === line.ux > 0 ? '→' : '←') : (forward === line.uy > 0 ? '↓' : '↑');
-  const first = load.bps ? `${arrow} ${rate(load.bps)}` : load.bps === undefined ? `${arrow} ${short(load.total)} pkts` : '';
+  const first = load.bps ? `${arrow} ${rate(load.bps)}` : load.bps === undefined ? `${arrow} ${short(load.total)} ${load.total === 1 ? 'pkt' : 'pkts'}` : '';
   const second = load.queue > (load.p50 ?? 0) ? `queue ${duration(load.queue)}` : load.p50 !== undefined ? duration(load.p50) : '';
   const steep = Math.abs(line.uy) > 0.4;
   ctx.font = font(11);

@@ -40,7 +40,7 @@ export function Overview() {
     <div class="row"><input type="search" placeholder="Find a link or node" aria-label="Find a link or node" value=${part} onInput=${(e) => setPart(e.target.value)} />
       <label class="order">by <select value=${order} onChange=${(e) => store.go({ order: e.target.value })} aria-label="by: the order of links">
         ${choices.order.map((o) => html`<option value=${o}>${o === 'lost' ? 'losses' : o}</option>`)}</select></label></div>
-    ${store.shownPast.value && html`<p class="muted">Of the packets in the time machine, until ${clock(store.pastRange.value?.at)}.</p>`}
+    ${store.shownPast.value && html`<p class="muted until">Of the packets in the time machine, until ${clock(store.pastRange.value?.at)}.</p>`}
     <h2 class="small">Links</h2>
     <ul class="links" aria-label="Links">${rows.slice(0, shown).map((row) => html`<${LinkRow} key=${row.id} row=${row} />`)}</ul>
     ${rows.length > shown && html`<p class="muted">${rows.length - shown} more: find one above.</p>`}
@@ -54,7 +54,7 @@ function LinkRow({ row }) {
   const lost = row.lost + row.expired;
   return html`<li><button class=${row.total || row.used ? '' : 'idle'} title=${linkLabel(row.id, row)} data-link=${row.id} data-lost=${row.lost} onClick=${() => store.go({ sel: `link:${row.id}` })}>
     <span class="name">${row.id}</span>
-    <span class="numbers"><span>${row.bps === undefined ? `${count(row.total)} pkts` : rate(row.bps)}</span><span>${duration(row.p50)}</span>
+    <span class="numbers"><span>${row.bps === undefined ? `${count(row.total)} ${row.total === 1 ? 'pkt' : 'pkts'}` : rate(row.bps)}</span><span>${duration(row.p50)}</span>
       ${row.queue !== undefined && html`<span title="in the queue">queue ${duration(row.queue)}</span>`}
       <${Lost} lost=${lost} now=${row.lostNow} /></span></button></li>`;
 }
