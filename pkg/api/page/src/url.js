@@ -43,10 +43,16 @@ export function parse(hash) {
     if (!Object.hasOwn(defaults, key) || key === 'view' || value.length > longest) continue;
     if (key === 'speed') state.speed = speedOf(value);
     else if (choices[key]) state[key] = choices[key].includes(value) ? value : defaults[key];
-    else if (key === 't') state.t = /^\d{1,11}\.\d{9}$/.test(value) ? value : '';
+    else if (key === 't') state.t = momentOf(value);
     else state[key] = value;
   }
   return state;
+}
+
+/** A moment, to the nanosecond: who writes one by hand need not. */
+function momentOf(text) {
+  const found = /^(\d{1,11})(?:\.(\d{1,9}))?$/.exec(text);
+  return found ? `${found[1]}.${(found[2] ?? '').padEnd(9, '0')}` : '';
 }
 
 /** Writes the fragment. @param {typeof defaults} state */

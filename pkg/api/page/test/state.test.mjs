@@ -25,6 +25,12 @@ test('an address that somebody made up does no harm', () => {
   }
 });
 
+test('a moment that somebody wrote by hand is one', () => {
+  for (const [text, t] of [['1795679883', '1795679883.000000000'], ['1795679883.5', '1795679883.500000000'], ['1795679883.587960110', '1795679883.587960110'], ['1.', ''], ['1.1234567890', '']]) {
+    assert.equal(url.parse(`#/topology?mode=machine&t=${text}`).t, t, text);
+  }
+});
+
 test('flows: key, name, filter', () => {
   const row = { proto: 'udp', src: '10.0.1.1', sport: 51249, dst: 'fd00::1', dport: 53 };
   assert.equal(url.flowName(row), 'udp 10.0.1.1:51249 > [fd00::1]:53');
