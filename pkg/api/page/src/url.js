@@ -121,5 +121,19 @@ export function flowName(row) {
   return `${row.proto} ${end(row.src, row.sport)} > ${end(row.dst, row.dport)}${icmp}${row.fragments ? ' fragments' : ''}`;
 }
 
+const quoted = (text) => (/^[\w.:/@%+,=-]+$/.test(text) && !text.startsWith('-') ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/**
+ * The command that says why a flow was slow, and why its data was sent again, where radar can: undefined of anything else.
+ * @param {{name: string, source: string, file?: string}|undefined} domain @param {string} key
+ */
+export function explainCommand(domain, key) {
+  const { proto, src, dst, sport, dport } = flowOf(key);
+  if (!['tcp', 'udp'].includes(proto) || !sport || !dport || !['ring', 'recording'].includes(domain?.source)) return undefined;
+  const end = (host, port) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
+  const of = domain.source === 'recording' ? `-r ${quoted(domain.file ?? domain.name)}` : `--domain ${quoted(domain.name)}`;
+  return `radar explain ${of} ${quoted(`${end(src, sport)}-${end(dst, dport)}`)}`;
+}
+
 /** A flow's key in words. @param {string} key */
 export const flowTitle = (key) => flowName(flowOf(key));

@@ -38,6 +38,14 @@ test('flows: key, name, filter', () => {
   assert.deepEqual(url.flowFilter(url.flowKey(row), 'len > 5'), { proto: 'udp', src: '10.0.1.1', sport: '51249', dst: 'fd00::1', dport: '53', filter: 'len > 5' });
 });
 
+test('a flow leads to the command that explains it, where there is one', () => {
+  const [ring, recording] = [{ name: 'lab', source: 'ring' }, { name: 'x', source: 'recording', file: "it's; rm" }];
+  const key = url.flowKey({ proto: 'tcp', src: '10.0.0.1', sport: 40000, dst: '10.0.0.2', dport: 80 });
+  assert.equal(url.explainCommand(ring, key), 'radar explain --domain lab 10.0.0.1:40000-10.0.0.2:80');
+  assert.equal(url.explainCommand(recording, url.flowKey({ proto: 'udp', src: 'fd00::1', sport: 1, dst: 'fd00::2', dport: 2 })), "radar explain -r 'it'\\''s; rm' '[fd00::1]:1-[fd00::2]:2'");
+  for (const [domain, of] of [[{ name: 'x', source: 'reports' }, key], [undefined, key], [ring, 'icmp,10.0.0.1,,10.0.0.2,,8,7'], [ring, 'udp,10.0.0.1,,10.0.0.2,,,,fragments']]) assert.equal(url.explainCommand(domain, of), undefined);
+});
+
 test('flows of ICMP between the same hosts are told apart', () => {
   const echo = { proto: 'icmp', src: '10.0.0.1', dst: '10.0.0.3', icmp_type: 8, icmp_id: 7 };
   const rows = [echo, { ...echo, icmp_id: 8 }, { ...echo, icmp_type: 0 }, { ...echo, icmp_type: 3, icmp_id: undefined }, { ...echo, icmp_type: undefined, icmp_id: undefined, fragments: true }];
