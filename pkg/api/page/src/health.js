@@ -29,7 +29,7 @@ const ends = ['detached', 'server', 'silent', 'no_nodes'];
 /** Whether what is drawn is of the past, whatever it is. */
 export const stale = computed(() => trouble.value.some((t) => ends.includes(t.kind)));
 
-/** Whether packets come in, and all is well: the green dot. */
+/** Whether what has come is told each second, were it nothing, and all is well: the green dot. */
 export const alive = computed(() => connected.value.ok && !trouble.value.length);
 
 const longest = 5; // seconds without a load event, which comes each second
