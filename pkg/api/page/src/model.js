@@ -91,18 +91,22 @@ function bendParallels(graph) {
   }
 }
 
-/** The nodes and links that packets passed, as an answer of GET topology has them: what is known of a network that is gone. */
-export function passedBy(records) {
-  const nodes = new Map();
-  const links = new Map();
+const keyOf = ({ ends }) => ends.map((e) => `${e.node}/${e.port}`).sort().join(' ');
+
+/**
+ * The nodes and links that packets passed, with those that are known, as an answer of GET topology has them: what is known
+ * of a network that is gone.
+ */
+export function passedBy(records, known = { nodes: [], links: [] }) {
+  const nodes = new Map(known.nodes.map((n) => [n.name, n]));
+  const links = new Map(known.links.map((l) => [keyOf(l), l]));
   for (const { hops = [] } of records) {
     hops.forEach((hop, i) => {
       nodes.set(hop.node, { name: hop.node });
       const before = hops[hop.prev ?? i - 1];
       if (!before || hop.gap) return;
-      const ends = [{ node: before.node, port: before.port }, { node: hop.node, port: hop.in_port }];
-      const key = ends.map((e) => `${e.node}/${e.port}`).sort().join(' ');
-      if (!links.has(key)) links.set(key, { kind: 'pair', ends });
+      const link = { kind: 'pair', ends: [{ node: before.node, port: before.port }, { node: hop.node, port: hop.in_port }] };
+      if (!links.has(keyOf(link))) links.set(keyOf(link), link);
     });
   }
   return { nodes: [...nodes.values()], links: [...links.values()] };

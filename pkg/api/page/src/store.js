@@ -103,14 +103,21 @@ let screen;
 export function setTopology(answer) {
   batch(() => {
     topology.value = answer;
-    if (answer.nodes?.length) draw(answer);
+    if (answer.nodes?.length) {
+      passed = undefined;
+      draw(answer);
+    }
     for (const row of directions(answer)) totals.set(row.id, { ...row, grew: hasGrown(row) });
   });
 }
 
+let passed; // what is drawn where no answer had nodes
+
 /** Draws what packets have passed where there is no drawing: whoever comes when the nodes are gone has none. */
 export function drawPassed(records) {
-  if (!graph.vertices.size) draw(passedBy(records));
+  if (graph.vertices.size && !passed) return;
+  passed = passedBy(records, passed);
+  draw(passed);
 }
 
 function draw(answer) {
@@ -225,6 +232,7 @@ function applyPacket(name, record) {
 export function forget() {
   batch(() => {
     topology.value = undefined;
+    passed = undefined;
     graph = graphOf(undefined);
     graphChanged.value++;
     tick.value = undefined;
