@@ -88,13 +88,14 @@ func (w *ways) from(node, oif int, dst netip.Addr, done map[int]bool) string {
 		if i < 0 {
 			return fmt.Sprintf("node %s sends to %s by an interface that is not attached", name, dst)
 		}
-		port := &w.t.Nodes[node].Ports[i]
-		next, ok := w.next(port, h.addr)
-		if !ok {
-			return fmt.Sprintf("its packets to %s leave the domain at %s/%s", dst, name, port.Name)
+		takers, exit := w.takers(PortRef{node, i}, h.addr, make(map[PortRef]bool))
+		if exit != "" {
+			return fmt.Sprintf("its packets to %s leave the domain at %s", dst, exit)
 		}
-		if why := w.from(next, 0, dst, done); why != "" {
-			return why
+		for _, next := range takers {
+			if why := w.from(next, 0, dst, done); why != "" {
+				return why
+			}
 		}
 	}
 	done[node] = true
@@ -162,19 +163,80 @@ func isAddedRule(r netlink.Rule) bool {
 	return !known || !plain
 }
 
-// next returns the node that gets what a port sends to a neighbour.
-func (w *ways) next(port *Port, hop netip.Addr) (int, bool) {
+// takers returns the nodes that can take what a port sends to a neighbour, or the port by which it can leave the domain.
+// A bridge in an attached node sends it on by each of its ports, until it has learned where the neighbour is. done has the
+// ports whose frames were followed.
+func (w *ways) takers(out PortRef, hop netip.Addr, done map[PortRef]bool) (nodes []int, exit string) {
+	port := w.t.Port(out)
 	switch {
+	case done[out]:
+		return nil, ""
 	case port.Role != domain.Internal:
 	case port.Peer != nil:
-		return port.Peer.Node, true
+		done[out] = true
+		next := port.Peer.Node
+		if slices.Contains(w.t.Nodes[next].Locals, hop) {
+			return []int{next}, ""
+		}
+		others, err := w.bridged(*port.Peer)
+		if err != nil {
+			return nil, fmt.Sprintf("%s/%s (%v)", w.t.Nodes[next].Name, w.t.Port(*port.Peer).Name, err)
+		}
+		if others == nil { // it routes, or refuses: its own routes say
+			return []int{next}, ""
+		}
+		for _, ifindex := range others {
+			i := slices.IndexFunc(w.t.Nodes[next].Ports, func(p Port) bool { return p.Ifindex == ifindex })
+			if i < 0 {
+				return nil, w.t.Nodes[next].Name + " by an interface that is not attached"
+			}
+			more, exit := w.takers(PortRef{next, i}, hop, done)
+			if exit != "" {
+				return nil, exit
+			}
+			nodes = append(nodes, more...)
+		}
+		// Only the neighbour takes the frame. Where none of them is it, all are asked.
+		if slices.ContainsFunc(nodes, func(n int) bool { return slices.Contains(w.t.Nodes[n].Locals, hop) }) {
+			nodes = slices.DeleteFunc(nodes, func(n int) bool { return !slices.Contains(w.t.Nodes[n].Locals, hop) })
+		}
+		return nodes, ""
 	case port.Link != "":
 		for n := range w.t.Nodes {
 			onLink := slices.ContainsFunc(w.t.Nodes[n].Ports, func(p Port) bool { return p.Link == port.Link && p.Place == "" })
 			if onLink && slices.Contains(w.t.Nodes[n].Locals, hop) {
-				return n, true
+				return []int{n}, ""
 			}
 		}
 	}
-	return 0, false
+	return nil, w.t.Nodes[out.Node].Name + "/" + port.Name
+}
+
+// bridged returns the numbers of the other members of the bridge that a port is a member of, which is not nil; nil if it is
+// a member of none.
+func (w *ways) bridged(ref PortRef) ([]int, error) {
+	h, err := w.handle(ref.Node)
+	if err != nil {
+		return nil, err
+	}
+	links, err := host.RetryDump(h.LinkList)
+	if err != nil {
+		return nil, err
+	}
+	own := w.t.Port(ref).Ifindex
+	i := slices.IndexFunc(links, func(l netlink.Link) bool { return l.Attrs().Index == own })
+	if i < 0 || links[i].Attrs().MasterIndex == 0 {
+		return nil, nil
+	}
+	master := links[i].Attrs().MasterIndex
+	if !slices.ContainsFunc(links, func(l netlink.Link) bool { return l.Attrs().Index == master && l.Type() == "bridge" }) {
+		return nil, nil
+	}
+	others := []int{}
+	for _, l := range links {
+		if a := l.Attrs(); a.MasterIndex == master && a.Index != own {
+			others = append(others, a.Index)
+		}
+	}
+	return others, nil
 }

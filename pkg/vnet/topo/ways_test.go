@@ -3,6 +3,8 @@
 package topo
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -95,6 +97,42 @@ func TestTunnelWays(t *testing.T) {
 			vxlan(n, "a", "remote", "10.0.2.1")
 			vxlan(n, "b", "remote", "10.0.1.1")
 			c.change(n)
+			top := discoverNet(t, n, c.attach...)
+			for _, node := range []string{"a", "b"} {
+				if p := portNamed(t, top, node, "vx"); p.Role != c.role {
+					t.Errorf("%s/vx: role %s; notes %q", node, p.Role, top.Notes)
+				}
+			}
+			if !strings.Contains(strings.Join(top.Notes, "\n"), c.note) {
+				t.Errorf("notes %q, want %q", top.Notes, c.note)
+			}
+		})
+	}
+}
+
+// A bridge in an attached node hands a tunnel's packets to its other ports. It has no routes that could be asked.
+func TestTunnelOverBridge(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		attach []string
+		role   domain.Role
+		note   string
+	}{
+		{"all attached", []string{"a", "s", "b", "x"}, domain.Internal, ""},
+		{"one member leads elsewhere", []string{"a", "s", "b"}, domain.Edge, "leave the domain at s/p2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := nstest.New(t, "a", "s", "b", "x")
+			n.Run("s", "ip", "link", "add", "br0", "type", "bridge")
+			n.Up("s", "br0")
+			for i, node := range []string{"a", "b", "x"} {
+				port := "p" + strconv.Itoa(i)
+				n.Veth(node, "e0", "s", port)
+				n.Address(node, "e0", fmt.Sprintf("10.0.0.%d/24", i+1))
+				n.Run("s", "ip", "link", "set", port, "master", "br0")
+			}
+			vxlan(n, "a", "remote", "10.0.0.2")
+			vxlan(n, "b", "remote", "10.0.0.1")
 			top := discoverNet(t, n, c.attach...)
 			for _, node := range []string{"a", "b"} {
 				if p := portNamed(t, top, node, "vx"); p.Role != c.role {
