@@ -3,6 +3,7 @@
 package networks
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -91,6 +92,31 @@ var causes = []network{
 		},
 		symptom: func(w *world) bool { return w.connect("c", "192.0.2.1:80", 1) != nil },
 		asks:    []ask{{"loss", []string{`\bh\b`, `hairpin is off at h/p1`}, ""}},
+	},
+	{
+		name: "tunnel that sends to the wrong far end", nodes: "a b n1 n2 n3 s",
+		build: func(w *world) {
+			w.sh("s", "ip link add br0 type bridge; ip link set br0 up")
+			for i, n := range []string{"n1", "n2", "n3"} {
+				w.wire(n+"/eth0", fmt.Sprintf("10.9.0.%d/24", i+1), fmt.Sprintf("s/p%d", i+1), "-")
+				w.sh("s", fmt.Sprintf("ip link set p%d master br0", i+1))
+				w.sh(n, "ip link add br0 type bridge; ip link set br0 up; ip link add vx type vxlan id 7 dstport 4789 nolearning; ip link set vx master br0 up")
+			}
+			w.wire("a/eth0", "10.0.0.1/24", "n1/pod", "-")
+			w.wire("b/eth0", "10.0.0.2/24", "n3/pod", "-")
+			w.sh("n1", "ip link set pod master br0")
+			w.sh("n3", "ip link set pod master br0")
+			mac := strings.TrimSpace(w.sh("b", "ip -br link show eth0 | awk '{print $3}'"))
+			w.sh("n1", "bridge fdb append 00:00:00:00:00:00 dev vx dst 10.9.0.3; bridge fdb add "+mac+" dev vx dst 10.9.0.2 self")
+			w.sh("n2", "bridge fdb append 00:00:00:00:00:00 dev vx dst 10.9.0.1")
+			w.sh("n3", "bridge fdb append 00:00:00:00:00:00 dev vx dst 10.9.0.1")
+			w.knows("a", "eth0", "10.0.0.2", "b", "eth0")
+		},
+		symptom: silent("a", "10.0.0.2"),
+		asks: []ask{
+			{"paths", []string{`\ba > n1 > n2\s`}, ""},
+			{"loss", []string{`\bn2\b`, `b has 10\.0\.0\.2, and is not reached from here: n1/vx sends its frames to this node \(fdb .* dst 10\.9\.0\.2\)`}, ""},
+		},
 	},
 	{
 		name: "port that listens to spanning tree", nodes: "a b s",

@@ -43,6 +43,7 @@ const (
 	HairpinOff      CauseKind = "hairpin_off"       // Port
 	PortIsolated    CauseKind = "port_isolated"     // Port
 	PortBlocked     CauseKind = "port_blocked"      // Port, State: of spanning tree
+	WrongFarEnd     CauseKind = "wrong_far_end"     // Port: the tunnel that sends to this node; Setting; Address: of the packets; Other: the node that has it
 	NoMember        CauseKind = "no_member"         // Port: the bridge; Address: the group
 	BridgedRules    CauseKind = "bridged_rules"     // Port: the bridge; Setting
 	NoNeighbour     CauseKind = "no_neighbour"      // Address: no node of the domain has it
@@ -71,6 +72,7 @@ type inspector struct {
 	macvlans  func(topo.NodeSpec) ([]inspect.Macvlan, error)
 	numberOf  func(node, other topo.NodeSpec) (int, error)
 	unusable  func(topo.NodeSpec) ([]inspect.Address, error)
+	farEnds   func(topo.NodeSpec) ([]inspect.FarEnd, error)
 	droppers  droppersOf
 	// hookDroppers are of what netfilter's hooks free themselves.
 	hookDroppers droppersOf
@@ -80,7 +82,7 @@ type inspector struct {
 }
 
 var theInspector = inspector{inspect.RouteTo, inspect.RouteFrom, inspect.HasDefault, inspect.Settings, inspect.BridgesOf,
-	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, rules.Droppers, rules.HookDroppers, ruled, inspect.ConnectionOf}
+	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, inspect.FarEnds, rules.Droppers, rules.HookDroppers, ruled, inspect.ConnectionOf}
 
 // AskNode asks one node, for at most OneNode; ok is false if there is none of that name, or it did not answer. What look
 // is given is all that it may use: it may still run when the question is over.

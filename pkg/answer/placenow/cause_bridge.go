@@ -55,6 +55,9 @@ func (l *Links) bridgeRefusal(p *lostThere) []Cause {
 	}
 	to := l.behind(p.Node, bridges, own, dst)
 	if to == nil {
+		if c := l.wrongFarEnd(p, dst); c != nil {
+			return c
+		}
 		others := othersOf(bridges, own)
 		switch {
 		case len(others) == 1:

@@ -16,6 +16,7 @@ import (
 var instead = map[placenow.CauseKind]bool{
 	placenow.NotForwarding: true, placenow.NotItsAddress: true, placenow.HairpinOff: true, placenow.PortIsolated: true,
 	placenow.PortBlocked: true, placenow.NoMember: true, placenow.EgressMTU: true, placenow.RouteForbids: true,
+	placenow.WrongFarEnd: true,
 }
 
 // Cause says why, as a node says now.
@@ -71,6 +72,8 @@ func (s *Names) bridgeCause(c *placenow.Cause) string {
 		return fmt.Sprintf("%s and %s are isolated: they do not reach each other", port, s.End(c.Other))
 	case placenow.PortBlocked:
 		return fmt.Sprintf("%s is %s (STP): it does not forward now", port, c.State)
+	case placenow.WrongFarEnd:
+		return fmt.Sprintf("%s has %s, and is not reached from here: %s sends its frames to this node (%s)", c.Other, c.Address, port, c.Setting)
 	case placenow.NoMember:
 		return fmt.Sprintf("no port of %s has joined the group %s (multicast snooping)", port, c.Address)
 	case placenow.BridgedRules:
