@@ -116,17 +116,17 @@ func TestAdd(t *testing.T) {
 		LossPlace: aggregate.LossPlace{
 			Node: "b", NodeID: 2, Port: "e1", At: record.AtQueue, Reason: "QDISC_DROP", Qdisc: "tbf", Function: "__dev_queue_xmit",
 		},
-		Packets: 6, Skbs: 2, Bytes: 6200, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 6, Bytes: 6200}},
+		Packets: 6, Skbs: 2, Bytes: 6200, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 6, Bytes: 6200, There: flow}},
 	}, {
 		LossPlace: aggregate.LossPlace{Node: "a", NodeID: 1, Port: "e0", At: record.AtLink, Reason: record.NotSeen},
-		Packets:   1, Skbs: 1, Bytes: 100, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 1, Bytes: 100}},
+		Packets:   1, Skbs: 1, Bytes: 100, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 1, Bytes: 100, There: flow}},
 	}}
 	if diff := cmp.Diff(wantLosses, a.Losses(letters{})); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	wantLocal := []aggregate.LossRow{{
 		LossPlace: aggregate.LossPlace{Node: "c", NodeID: 3, At: record.AtNode, Reason: "NO_SOCKET"},
-		Packets:   1, Skbs: 1, Bytes: 100, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 1, Bytes: 100}},
+		Packets:   1, Skbs: 1, Bytes: 100, Flows: 1, TopFlows: []aggregate.LossFlow{{Flow: flow, Packets: 1, Bytes: 100, There: flow}},
 	}}
 	if diff := cmp.Diff(wantLocal, a.LocalDrops(letters{})); diff != "" {
 		t.Errorf("local drops (-want +got):\n%s", diff)

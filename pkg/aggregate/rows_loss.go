@@ -40,6 +40,9 @@ type LossFlow struct {
 	Flow
 	Packets uint64 `json:"packets"`
 	Bytes   uint64 `json:"bytes"`
+	// There is the flow as nodes had changed it where it was lost (NAT). Of a flow of which packets arrived it is as sent: what
+	// they met may lie behind the place.
+	There Flow `json:"-"`
 }
 
 // LossFlowRow is a flow and a place where it lost packets.
@@ -138,7 +141,7 @@ func lossRows(table map[place]*tally, names packet.Names) []LossRow {
 			if f.key.kind != fragmentFlow {
 				row.Flows++
 			}
-			row.TopFlows = append(row.TopFlows, LossFlow{f.key.name(), h.packets, h.bytes})
+			row.TopFlows = append(row.TopFlows, f.hit(h))
 		}
 		slices.SortFunc(row.TopFlows, compareLossFlows)
 		row.TopFlows = row.TopFlows[:min(len(row.TopFlows), TopFlows)]
@@ -156,7 +159,7 @@ func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*packet.
 		named.NodeID = s.id
 		for f, h := range s.hits {
 			if keep == nil || keep(f.packet()) {
-				rows = append(rows, LossFlowRow{LossFlow{f.key.name(), h.packets, h.bytes}, named})
+				rows = append(rows, LossFlowRow{f.hit(h), named})
 			}
 		}
 	}
@@ -164,6 +167,21 @@ func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*packet.
 		return cmp.Or(compareLossFlows(a.LossFlow, b.LossFlow), comparePlaces(a.LossPlace, b.LossPlace))
 	})
 	return rows
+}
+
+// hit is what the flow lost at one place.
+func (f *flow) hit(h hit) LossFlow {
+	row := LossFlow{Flow: f.key.name(), Packets: h.packets, Bytes: h.bytes}
+	row.There = row.Flow
+	if f.nat != (packet.Tuple{}) && f.delivered+f.left == 0 {
+		changed := f.key
+		changed.src, changed.dst = f.nat.Src, f.nat.Dst
+		if changed.kind == portsFlow {
+			changed.sport, changed.dport = f.nat.SrcPort, f.nat.DstPort
+		}
+		row.There = changed.name()
+	}
+	return row
 }
 
 func compareLossFlows(a, b LossFlow) int {

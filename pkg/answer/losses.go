@@ -52,24 +52,23 @@ func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 	for i := range list {
 		var dsts []string
 		for _, f := range list[i].TopFlows {
-			dsts = append(dsts, f.Dst)
+			dsts = append(dsts, f.There.Dst)
 		}
 		mean := placenow.Mean(list[i].Bytes, list[i].Packets)
 		list[i].Place = c.placeNow(&list[i].LossPlace, dsts, mean, afterDelivery)
-		flows := flowsOf(list[i].TopFlows)
-		list[i].Causes = c.translationGone(&list[i].LossPlace, flows, c.links().Causes(&list[i].LossPlace, flows, mean))
+		sent, there := flowsOf(list[i].TopFlows)
+		list[i].Causes = c.translationGone(&list[i].LossPlace, sent, c.links().Causes(&list[i].LossPlace, there, mean))
 		said = append(said, list[i].NotUp...)
 	}
 	return Rows[LossRow]{list, append(c.lossesLack(), c.besideLosses(rows, said, afterDelivery)...)}
 }
 
-// flowsOf are the flows of such rows.
-func flowsOf(rows []aggregate.LossFlow) []aggregate.Flow {
-	flows := make([]aggregate.Flow, len(rows))
+// flowsOf are the flows of such rows, as they were sent and as they were where they were lost.
+func flowsOf(rows []aggregate.LossFlow) (sent, there []aggregate.Flow) {
 	for i := range rows {
-		flows[i] = rows[i].Flow
+		sent, there = append(sent, rows[i].Flow), append(there, rows[i].There)
 	}
-	return flows
+	return sent, there
 }
 
 // stillUnderWay says how many packets may be lost, and nobody knows yet. Of an answer without packets WhyEmpty
@@ -204,8 +203,8 @@ func (c *Counts) LossesByFlow(afterDelivery bool) Rows[LossFlowRow] {
 	for i := range a.List {
 		row := &a.List[i]
 		mean := placenow.Mean(row.Bytes, row.Packets)
-		row.Place = c.placeNow(&row.LossPlace, []string{row.Dst}, mean, false)
-		row.Causes = c.links().Causes(&row.LossPlace, []aggregate.Flow{row.Flow}, mean)
+		row.Place = c.placeNow(&row.LossPlace, []string{row.There.Dst}, mean, false)
+		row.Causes = c.links().Causes(&row.LossPlace, []aggregate.Flow{row.There}, mean)
 		said = append(said, a.List[i].NotUp...)
 	}
 	a.Notes = append(a.Notes, c.expired()...)

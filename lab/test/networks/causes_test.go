@@ -94,6 +94,16 @@ var causes = []network{
 		asks:    []ask{{"loss", []string{`\bh\b`, `hairpin is off at h/p1`}, ""}},
 	},
 	{
+		name: "service with a backend that is not there", nodes: "a r b",
+		build: func(w *world) {
+			line(w)
+			w.sh("r", "sysctl -qw net.ipv4.neigh.eth1.retrans_time_ms=100") // it gives up before packets expire
+			w.sh("r", `nft 'add table ip n; add chain ip n pre { type nat hook prerouting priority -100; }; add rule ip n pre ip daddr 192.0.2.1 tcp dport 80 dnat to 10.2.0.14:8080'`)
+		},
+		symptom: func(w *world) bool { return w.connect("a", "192.0.2.1:80", 1) != nil },
+		asks:    []ask{{"loss", []string{`\br\b`, `no ARP answer; no node of the domain has 10\.2\.0\.14`}, ""}},
+	},
+	{
 		name: "tunnel that sends to the wrong far end", nodes: "a b n1 n2 n3 s",
 		build: func(w *world) {
 			w.sh("s", "ip link add br0 type bridge; ip link set br0 up")
