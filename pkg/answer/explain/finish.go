@@ -267,7 +267,7 @@ func (ans *Answer) addLosses(c *conn, dir direction) {
 		for _, p := range append(h.losses.list(), h.pieceLosses.list()...) {
 			pieces := h.pieceLosses.all[p.lossKey] == p
 			ans.Losses = append(ans.Losses, LossRow{Fragments: pieces, Way: way(d, dir), Node: p.node, Port: p.port, At: p.at, Reason: p.reason, Qdisc: p.qdisc,
-				Function: p.function, AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain+h.pieces, 1)),
+				Function: p.dropper(), AfterDelivery: p.afterDelivery, Packets: p.packets, Ratio: ratio(p.packets, max(h.packets+h.plain+h.pieces, 1)),
 				SmallestBytes: p.smallest, Syns: p.syns, Pending: p.pending, of: p})
 		}
 	}

@@ -299,3 +299,22 @@ func TestAbroadBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralFunctions: what a receiver drops for one reason, in whatever function, is one place of losses.
+func TestSeveralFunctions(t *testing.T) {
+	w := &wire{}
+	w.open()
+	for i := range 100 {
+		r := w.packet(true, 4+float64(i), 300, packet.TCPAck, i*mss, 0, 502, mss)
+		r.Proto, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", nil, nil, nil, nil
+		if function := []string{"udp_recvmsg", "udp_queue_rcv_one_skb", "udp_recvmsg"}[i%3]; i%10 == 0 {
+			r.LocalDrop = &record.Loss{Node: "h2", Port: "eth0", At: record.AtNode, Reason: "UDP_CSUM", Function: function}
+		}
+	}
+	f := flow
+	f.Proto = "udp"
+	a := w.explained(t, f)
+	if a.Cause != ByLoss || len(a.Losses) != 1 || a.Loss.Packets != 10 || a.Loss.Ratio != 0.1 || a.Loss.Function != "udp_recvmsg" {
+		t.Errorf("%s by %+v, of %+v", a.Cause, a.Loss, a.Losses)
+	}
+}

@@ -18,7 +18,7 @@ type lossKey struct {
 	at            record.At
 	reason        string
 	qdisc         string
-	function      string
+	function      string // "": of several, see lossPlace.functions
 	afterDelivery bool
 }
 
@@ -32,6 +32,18 @@ type lossPlace struct {
 	sizes               sizes
 	first               int64 // when it was sent
 	pending             uint64
+	functions           map[string]uint64 // packets by the function that dropped them, where the key has none
+}
+
+// dropper is the function that dropped them, of several the one that dropped most.
+func (p *lossPlace) dropper() string {
+	most := p.function
+	for name, n := range p.functions {
+		if p.functions[most] < n || p.functions[most] == n && name < most {
+			most = name
+		}
+	}
+	return most
 }
 
 // sizes are those of packets with data that were lost at a place.
@@ -80,6 +92,12 @@ const maxPlaces = 256
 func (t *lossTable) add(p *sent) {
 	l := p.loss
 	key := lossKey{l.Node, l.Port, l.At, l.Reason, l.Qdisc, l.Function, p.fate == dropped}
+	// The receiver drops for one reason in several functions: TCP's wrong checksums in one for sockets that somebody uses
+	// just then, in another for the rest. They are one cause.
+	several := key.afterDelivery && key.reason != "" && key.reason != record.NotSpecified && !slices.Contains(defragFunctions, key.function)
+	if several {
+		key.function = ""
+	}
 	one := t.all[key]
 	if one == nil {
 		if len(t.all) == maxPlaces {
@@ -91,6 +109,12 @@ func (t *lossTable) add(p *sent) {
 		}
 		one = &lossPlace{lossKey: key, flow: p.flow}
 		t.all[key] = one
+		if several {
+			one.functions = make(map[string]uint64)
+		}
+	}
+	if several {
+		one.functions[l.Function] += uint64(p.segs)
 	}
 	one.packets += uint64(p.segs)
 	one.bytes += uint64(max(p.size, 0))
