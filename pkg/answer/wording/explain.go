@@ -210,7 +210,15 @@ func queueText(a *explain.Answer) string {
 	if a.Cause == explain.ByECN {
 		text += fmt.Sprintf(", and %s were marked (ECN) to signal congestion", percent(float64(a.Marked), float64(a.Packets)))
 	}
-	return text
+	return text + partText(q)
+}
+
+// partText says that a queue let out far less of the flow than its rate: then it is not the rate that is too low.
+func partText(q *explain.QueueRow) string {
+	if q.RateBps == 0 || 2*q.RateBps >= q.ConfiguredBps {
+		return ""
+	}
+	return fmt.Sprintf("; of that rate the flow got %s: others wait in the same queue, or its class has no more", words.Rate(q.RateBps))
 }
 
 // spread is how long something took: where it comes in spikes, half of the packets do not say so.
@@ -271,7 +279,11 @@ func lossText(a *explain.Answer) string {
 		return text
 	}
 	if l.AfterDelivery {
-		return fmt.Sprintf("%s dropped %s after delivery%s%s%s", where, what, onWay(a), late, reasonText(l))
+		text := fmt.Sprintf("%s dropped %s after delivery%s%s%s", where, what, onWay(a), late, reasonText(l))
+		if strings.HasSuffix(l.Reason, "_CSUM") {
+			text += ": " + Reasons[l.Reason]
+		}
+		return text
 	}
 	if l.Pending > 0 && 2*l.Pending >= l.Packets {
 		return fmt.Sprintf("%s were not seen again behind %s%s%s", what, l.Name(), onWay(a), late)

@@ -2,6 +2,9 @@
 
 package wording
 
+// notWhose: who finds a wrong checksum does not know which node made it so.
+const notWhose = " (sent so, or changed on the way)"
+
 // Reasons says in words what the kernel's drop reasons mean to whoever runs the
 // network. Names are those of enum skb_drop_reason since Linux 5.17; a reason that is
 // not here is shown by its name alone. shortWords has fewer words for the same, for tables.
@@ -50,10 +53,10 @@ var Reasons = map[string]string{
 	"DUP_FRAG":                 "the fragment had arrived already",
 
 	// Checksums.
-	"IP_CSUM":   "its IP checksum was wrong",
-	"TCP_CSUM":  "its TCP checksum was wrong",
-	"UDP_CSUM":  "its UDP checksum was wrong",
-	"ICMP_CSUM": "its ICMP checksum was wrong",
+	"IP_CSUM":   "its IP checksum was wrong" + notWhose,
+	"TCP_CSUM":  "its TCP checksum was wrong" + notWhose,
+	"UDP_CSUM":  "its UDP checksum was wrong" + notWhose,
+	"ICMP_CSUM": "its ICMP checksum was wrong" + notWhose,
 
 	// The receiver.
 	"NO_SOCKET":                "no process listens on that port",
@@ -119,7 +122,7 @@ var Reasons = map[string]string{
 	"VXLAN_ENTRY_EXISTS":       "the VXLAN device knows its source MAC address elsewhere",
 	"TUNNEL_TXINFO":            "the tunnel was not told where to send it",
 	"FRAG_TOO_FAR":             "too many packets came between its fragments",
-	"SKB_CSUM":                 "its checksum was wrong",
+	"SKB_CSUM":                 "its checksum was wrong" + notWhose,
 	"TCP_ABORT_ON_DATA":        "data came for a connection that the program has closed",
 	"TCP_OLD_SEQUENCE":         "TCP had this data already",
 	"TCP_OFOMERGE":             "TCP had this data already, from other packets",
