@@ -318,3 +318,22 @@ func TestSeveralFunctions(t *testing.T) {
 		t.Errorf("%s by %+v, of %+v", a.Cause, a.Loss, a.Losses)
 	}
 }
+
+// TestNobodyListens: datagrams that nobody takes are lost; the last ones, for a program that has ended, are not the cause.
+func TestNobodyListens(t *testing.T) {
+	for from, want := range map[int]Cause{0: ByLoss, 95: Nothing} {
+		w := &wire{}
+		for i := range 100 {
+			r := w.packet(true, float64(i), 300, 0, 0, 0, 0, 0)
+			r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", 1028, nil, nil, nil, nil
+			if i >= from {
+				r.LocalDrop = &record.Loss{Node: "h2", Port: "eth0", At: record.AtNode, Reason: "NO_SOCKET", Function: "__udp4_lib_rcv"}
+			}
+		}
+		f := flow
+		f.Proto = "udp"
+		if a := w.explained(t, f); a.Cause != want {
+			t.Errorf("nobody listens from packet %d on: %s by %+v", from, a.Cause, a.Loss)
+		}
+	}
+}

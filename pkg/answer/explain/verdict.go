@@ -264,18 +264,28 @@ func (d *decision) bySpikes() bool {
 // refused is how many packets with data the receiver has refused for what is no loss on their way.
 func (d *decision) refused(kind lossKind) (packets uint64) {
 	for i := range d.Losses {
-		if l := &d.Losses[i]; l.Way == "data" && l.of.kind() == kind {
+		if l := &d.Losses[i]; l.Way == "data" && d.kind(l) == kind {
 			packets += l.of.data
 		}
 	}
 	return packets
 }
 
+// kind is what losses mean for this flow. Datagrams have no connection that could be over: where nobody took most of them,
+// nobody listened.
+func (d *decision) kind(l *LossRow) lossKind {
+	kind := l.of.kind()
+	if kind == byEnd && d.Proto != "tcp" && 2*l.of.data >= d.Packets {
+		return onWay
+	}
+	return kind
+}
+
 // mostLost is the place where most data was lost; nil: none was.
 func (d *decision) mostLost() (most *LossRow) {
 	for i := range d.Losses {
 		l := &d.Losses[i]
-		switch l.of.kind() {
+		switch d.kind(l) {
 		case byAge, byEnd:
 			continue
 		case byPieces:

@@ -280,7 +280,7 @@ func lossText(a *explain.Answer) string {
 	}
 	if l.AfterDelivery {
 		text := fmt.Sprintf("%s dropped %s after delivery%s%s%s", where, what, onWay(a), late, reasonText(l))
-		if strings.HasSuffix(l.Reason, "_CSUM") {
+		if strings.HasSuffix(l.Reason, "_CSUM") || l.Reason == "NO_SOCKET" {
 			text += ": " + Reasons[l.Reason]
 		}
 		return text
@@ -446,7 +446,11 @@ func nothingText(a *explain.Answer) string {
 	if a.Held != "" {
 		return text + ". What it waited for most: " + heldText(a, a.Held)
 	}
-	return text + ", and neither queues, losses nor windows made it wait"
+	text += ", and neither queues, losses nor windows made it wait"
+	if a.Proto == "udp" && a.AckPackets == 0 {
+		text += ". Between these addresses and ports nothing came back"
+	}
+	return text
 }
 
 // Percent is a share in per cent.

@@ -25,6 +25,8 @@ func TestExplained(t *testing.T) {
 		{queue(76_000), "slow because r/wan's 4.00Mbit/s queue held packets 1.89s (p50); of that rate the flow got 76.0kbit/s: others wait in the same queue, or its class has no more"},
 		{&explain.Answer{Cause: explain.ByLoss, Place: "b", Packets: 100, Dropped: 10, Loss: csum},
 			"slow because b dropped 10 % of its packets after delivery [TCP_CSUM, tcp_v4_rcv()]: its TCP checksum was wrong (sent so, or changed on the way)"},
+		{&explain.Answer{Cause: explain.Nothing, Proto: "udp", ThroughputBps: 3900},
+			"nothing held it: it carried 3.90kbit/s, and neither queues, losses nor windows made it wait. Between these addresses and ports nothing came back"},
 	} {
 		if got := Explained(c.answer); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)

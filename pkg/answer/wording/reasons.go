@@ -59,7 +59,7 @@ var Reasons = map[string]string{
 	"ICMP_CSUM": "its ICMP checksum was wrong" + notWhose,
 
 	// The receiver.
-	"NO_SOCKET":                "no process listens on that port",
+	"NO_SOCKET":                "no process listens on that port, or its socket takes only packets of another sender",
 	"SOCKET_RCVBUFF":           "the receiving socket's buffer was full",
 	"SOCKET_BACKLOG":           "the receiving socket's backlog was full",
 	"PROTO_MEM":                "the protocol's memory limit was reached (sysctl udp_mem, tcp_mem)",
