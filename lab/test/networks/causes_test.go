@@ -104,6 +104,16 @@ var causes = []network{
 		asks:    []ask{{"loss", []string{`\br\b`, `no ARP answer; no node of the domain has 10\.2\.0\.14`}, ""}},
 	},
 	{
+		name: "conntrack zone of one direction", nodes: "a r b",
+		build: func(w *world) {
+			line(w)
+			w.sh("r", `nft 'add table ip f; add chain ip f pre { type filter hook prerouting priority -300; }; add rule ip f pre iifname eth0 ct zone set 7; add chain ip f fw { type filter hook forward priority 0; policy drop; }; add rule ip f fw ct state established accept; add rule ip f fw iifname eth0 accept'`)
+			w.serve("b", "10.2.0.1:80")
+		},
+		symptom: func(w *world) bool { return w.connect("a", "10.2.0.1:80", 1) != nil },
+		asks:    []ask{{"loss", []string{`\br\b`, `policy; they answer connections that r's conntrack has in a zone of their own \(ct zone 7\)`}, ""}},
+	},
+	{
 		name: "tunnel that sends to the wrong far end", nodes: "a b n1 n2 n3 s",
 		build: func(w *world) {
 			w.sh("s", "ip link add br0 type bridge; ip link set br0 up")

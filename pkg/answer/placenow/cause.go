@@ -55,6 +55,7 @@ const (
 	QueueFull       CauseKind = "listen_queue_full" // no values
 	NotAttached     CauseKind = "answers_by_port_not_attached"
 	NoTranslation   CauseKind = "no_translation" // Address: of the connection's other end
+	OtherZone       CauseKind = "other_zone"     // Setting: in which conntrack has the connections that the packets answer
 	ByRule          CauseKind = "by_rule"        // Rules, More
 )
 

@@ -203,7 +203,7 @@ func (l *Links) byRule(p *lostThere) (list []Cause) {
 			c.Rules = append(c.Rules, text)
 		}
 	}
-	return append(list, c)
+	return append(append(list, c), l.otherZone(p)...)
 }
 
 // droppersOf finds what can drop packets in a node, of what keep keeps.

@@ -123,6 +123,8 @@ func (s *Names) answerCause(c *placenow.Cause) string {
 			return text
 		}
 		return "one of: " + text
+	case placenow.OtherZone:
+		return fmt.Sprintf("they answer connections that %s's conntrack has in a zone of their own (%s), and that it has no answer of: for its rules these packets are new, or invalid", c.Node, c.Setting)
 	case placenow.NoTranslation:
 		return fmt.Sprintf("%s has no translation for it (any more): connections of it with %s were translated", c.Node, c.Address)
 	}

@@ -170,6 +170,8 @@ type connection struct {
 	from   netip.Addr     // and what for
 	port   uint16
 	source bool // its source is translated
+	// answered: a packet came back.
+	answered bool
 }
 
 // withPorts are the protocols whose ports NAT chooses.
@@ -220,7 +222,7 @@ func noFreePorts(rules []NATRule) (list []NoFreePort, err error) {
 	return list, nil
 }
 
-// Attributes of connections that pkg unix does not name, and the status of one whose source is translated.
+// Attributes of connections that pkg unix does not name, and the status of one that was answered, or whose source is translated.
 const (
 	ctTupleReply, ctStatus, ctZone = 2, 3, 18
 	ctTupleIP, ctTupleProto        = 1, 2
@@ -228,6 +230,7 @@ const (
 	ctSource6, ctTarget6           = 3, 4
 	ctProto, ctSourcePort          = 1, 2
 	ctTargetPort                   = 3
+	ctSeenReply                    = 1 << 1
 	ctSourceTranslated             = 1 << 4
 )
 
@@ -241,7 +244,7 @@ func readConnection(m []byte) (c connection, ok bool) {
 	for kind, value := range host.Attributes(m[nl.SizeofNfgenmsg:]) {
 		switch kind {
 		case ctStatus:
-			c.source = word(value)&ctSourceTranslated != 0
+			c.source, c.answered = word(value)&ctSourceTranslated != 0, word(value)&ctSeenReply != 0
 		case ctZone:
 			c.zone = short(value)
 		case ctTupleReply:
