@@ -210,7 +210,7 @@ func (p *lossPlace) kind() lossKind {
 		return byAge
 	case p.afterDelivery && (strings.HasPrefix(p.reason, "FRAG_") || slices.Contains(defragFunctions, p.function)):
 		return byPieces
-	case p.afterDelivery && p.flow.Proto == "tcp" && p.data > 0 && slices.Contains(endReasons, p.reason): // datagrams have no end
+	case p.afterDelivery && p.data > 0 && slices.Contains(endReasons, p.reason):
 		return byEnd
 	case slices.Contains(socketReasons, p.reason):
 		return bySocket

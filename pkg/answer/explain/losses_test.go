@@ -80,18 +80,3 @@ func TestNoAnswer(t *testing.T) {
 		}
 	}
 }
-
-// TestNobodyListens: datagrams for which there is no socket do not come late for a connection: nobody took them.
-func TestNobodyListens(t *testing.T) {
-	w := &wire{}
-	for i := range 5 {
-		r := w.packet(true, float64(i)*1000, 1000, 0, 0, 0, 0, 0)
-		r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", 100, nil, nil, nil, nil
-		r.LocalDrop = &record.Loss{Node: "h2", Port: "eth0", At: record.AtNode, Reason: "NO_SOCKET", Function: "__udp4_lib_rcv"}
-	}
-	f := flow
-	f.Proto = "udp"
-	if a := w.explained(t, f); a.Cause != ByLoss || a.Place != "h2" || !a.Loss.AfterDelivery || a.Loss.Packets != 5 {
-		t.Errorf("%s at %s: %+v", a.Cause, a.Place, a.Losses)
-	}
-}
