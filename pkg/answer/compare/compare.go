@@ -40,7 +40,10 @@ type Change struct {
 	P    *float64 `json:"p,omitempty"`
 	Text string   `json:"text"` // in words
 
-	weight float64 // by which changes are sorted
+	weight      float64 // by which changes are sorted
+	lost        float64 // by how many packets losses differ
+	lostAtPlace bool    // not: of a flow
+	large       bool    // it is told even if it is not proven
 }
 
 // Summary of a run.
@@ -61,6 +64,8 @@ type Report struct {
 	Untested    int      `json:"untested"` // pairs with too few packets to compare, or of which a run had no room for one
 	Alpha       float64  `json:"alpha"`
 	Changes     []Change `json:"changes"` // the most important first
+	// Unproven are large differences of losses that may be chance: they do not make the runs different.
+	Unproven []Unproven `json:"unproven"`
 }
 
 // comparison is a test that was made, and what it says if it is more than noise.
@@ -68,6 +73,7 @@ type comparison struct {
 	Change
 	p       float64
 	certain bool // it needs no test: it is there in one run and not in the other
+	bursts  int  // see Unproven
 }
 
 // comparer collects comparisons of two runs.
@@ -78,6 +84,7 @@ type comparer struct {
 
 	list     []comparison
 	untested int
+	unproven []Unproven
 }
 
 // Compare says what differs. It has the same answer each time.
@@ -99,8 +106,12 @@ func Compare(a, b *Run, o Options) *Report {
 			r.Changes = append(r.Changes, one.Change)
 		case one.certain:
 			r.Changes = append(r.Changes, one.Change)
+		case one.large:
+			one.P = &adjusted
+			c.unproven = append(c.unproven, Unproven{Change: one.Change, PAlone: &one.p, Bursts: one.bursts})
 		}
 	}
+	r.Unproven = unprovenOf(c.unproven, r.Changes)
 	slices.SortStableFunc(r.Changes, func(x, y Change) int { return cmp.Compare(y.weight, x.weight) })
 	r.Different = len(r.Changes) > 0
 	return r
@@ -213,25 +224,34 @@ func (c *comparer) losses() {
 		return
 	}
 	for _, place := range both(c.a.lostAt, c.b.lostAt, LossPlace.String) {
-		c.loss("at "+place.String(), c.a.lossesAt(place, c.a.packets), c.b.lossesAt(place, c.b.packets), 1)
+		c.loss("at "+place.String(), c.a.lossesAt(place, c.a.packets), c.b.lossesAt(place, c.b.packets), 1, true)
 	}
 }
 
 // loss compares two shares, unless the packets are too few to tell bursts from losses that are independent.
-func (c *comparer) loss(what string, a, b *stats.Batches, weight float64) {
+func (c *comparer) loss(what string, a, b *stats.Batches, weight float64, atPlace bool) {
+	before, after := a.K/a.N, b.K/b.N
+	change := Change{
+		Kind: "loss", What: what, Metric: "share", Before: before, After: after,
+		weight: weight * (1 + 10*math.Abs(after-before)) * ratio(before, after),
+		lost:   math.Abs(after-before) * (a.N + b.N) / 2, lostAtPlace: atPlace, large: isLarge(a.K, a.N, b.K, b.N, &c.o),
+		Text: lossText(what, before, after),
+	}
 	if !a.Known() || !b.Known() {
-		c.untested++
+		if c.untested++; change.large {
+			c.unproven = append(c.unproven, Unproven{Change: change})
+		}
 		return
 	}
-	before, after, p := a.K/a.N, b.K/b.N, a.Compare(b)
+	p := a.Compare(b)
 	if math.Abs(after-before) < c.o.LeastLoss {
 		p = 1
 	}
-	c.list = append(c.list, comparison{p: p, Change: Change{
-		Kind: "loss", What: what, Metric: "share", Before: before, After: after,
-		weight: weight * (1 + 10*math.Abs(after-before)) * ratio(before, after),
-		Text:   fmt.Sprintf("%s: lost from %s to %s of the packets", what, percent(before), percent(after)),
-	}})
+	c.list = append(c.list, comparison{p: p, Change: change, bursts: a.Bursts() + b.Bursts()})
+}
+
+func lossText(what string, before, after float64) string {
+	return fmt.Sprintf("%s: lost from %s to %s of the packets", what, percent(before), percent(after))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", share*100) }
@@ -251,7 +271,7 @@ func (c *comparer) flows() {
 		share := float64(a.packets+b.packets) / float64(c.a.packets+c.b.packets) / 2
 		c.quantiles(key.String(), share, a.times.Values, b.times.Values)
 		if a.lost.K+b.lost.K > 0 {
-			c.loss(key.String(), &a.lost, &b.lost, share)
+			c.loss(key.String(), &a.lost, &b.lost, share, false)
 		}
 		c.rate(key, a, b, share)
 		c.paths(key, a, b, share)

@@ -136,6 +136,7 @@ func CompareGroups(a, b []*Repetition, o Options) *Report {
 	r := &Report{Before: groupSummary(a), After: groupSummary(b), Alpha: o.Alpha, Changes: []Change{}}
 	var list []Change
 	var p []float64
+	var unproven []Unproven
 	for _, m := range measuresOf(a, b) {
 		x, knownA := group(a, m)
 		y, knownB := group(b, m)
@@ -145,18 +146,23 @@ func CompareGroups(a, b []*Repetition, o Options) *Report {
 		}
 		change, one, tested := m.compare(x, y, float64(r.Before.Packets+r.After.Packets), &o)
 		if !tested {
-			r.Untested++
+			if r.Untested++; change.large {
+				unproven = append(unproven, Unproven{Change: change})
+			}
 			continue
 		}
 		list, p = append(list, change), append(p, one)
 	}
 	r.Comparisons = len(list)
 	for i, adjusted := range stats.Holm(p) {
-		if adjusted < o.Alpha {
-			list[i].P = &adjusted
+		switch list[i].P = &adjusted; {
+		case adjusted < o.Alpha:
 			r.Changes = append(r.Changes, list[i])
+		case list[i].large:
+			unproven = append(unproven, Unproven{Change: list[i], PAlone: &p[i]})
 		}
 	}
+	r.Unproven = unprovenOf(unproven, r.Changes)
 	slices.SortStableFunc(r.Changes, func(x, y Change) int { return cmp.Compare(y.weight, x.weight) })
 	r.Different = len(r.Changes) > 0
 	return r
@@ -270,15 +276,21 @@ func (m *measure) compare(a, b values, packets float64, o *Options) (_ Change, p
 		}
 	}
 	t := stats.Welch(a.list, b.list, variance)
+	share := (a.packets + b.packets) / max(1, packets)
+	change := Change{
+		Kind: m.kind, What: m.what, Metric: m.metric, Before: before, After: after,
+		weight: share * ratio(before, after), Text: m.text(before, after),
+	}
+	if m.kind == "loss" {
+		change.large = isLarge(before*a.packets, a.packets, after*b.packets, b.packets, o)
+		change.lost, change.lostAtPlace = math.Abs(after-before)*(a.packets+b.packets)/2, m.flow == Flow{}
+	}
 	if !t.Varies() && math.Abs(after-before) > least {
-		return Change{}, 1, false
+		return change, 1, false
 	}
 	bounds := t.Bounds(1 - o.Alpha)
-	share := (a.packets + b.packets) / max(1, packets)
-	return Change{
-		Kind: m.kind, What: m.what, Metric: m.metric, Before: before, After: after, Low: &bounds.Low, High: &bounds.High,
-		weight: share * ratio(before, after), Text: m.text(before, after),
-	}, t.P(least), true
+	change.Low, change.High = &bounds.Low, &bounds.High
+	return change, t.P(least), true
 }
 
 // text is a change in words.
@@ -288,7 +300,7 @@ func (m *measure) text(before, after float64) string {
 	case "latency":
 		return fmt.Sprintf("%s: %s from %s to %s (%s)", m.what, strings.TrimSuffix(m.metric, "_ns"), words.Duration(before), words.Duration(after), sign(after-before, words.Duration))
 	case "loss":
-		return fmt.Sprintf("%s: lost from %s to %s of the packets", m.what, percent(before), percent(after))
+		return lossText(m.what, before, after)
 	case "path":
 		return fmt.Sprintf("%s: %s from %s to %s of the packets", m.what, m.path, percent(before), percent(after))
 	}

@@ -247,6 +247,22 @@ func halved(list []batch) []batch {
 // Known reports whether there are batches enough to tell how far the share varies.
 func (b *Batches) Known() bool { return len(b.list) >= leastBatches }
 
+// Bursts is in how many bursts things of the kind came: batches that follow each other are one. 0: they vary as
+// independent ones do.
+func (b *Batches) Bursts() (bursts int) {
+	if b.K == 0 || b.Inflation() == 1 {
+		return 0
+	}
+	within := false
+	for _, one := range append(slices.Clone(b.list), b.inLast) {
+		if one.k > 0 && !within {
+			bursts++
+		}
+		within = one.k > 0
+	}
+	return bursts
+}
+
 // Inflation is by how much the variance is greater than if all were independent: 1 at least.
 func (b *Batches) Inflation() float64 { return b.counted().inflation }
 

@@ -40,6 +40,9 @@ are those that wait in one queue: bounds of times and rates are resampled in blo
 (bootstrap), late and lost packets that come in bursts count as fewer. All comparisons
 together find a difference between equal runs with the chance of --alpha (Holm).
 
+A large difference of losses that may be chance, such as a few bursts, is no difference: a
+line below the others says "not proven", and what would tell.
+
 What two runs cannot tell is how much runs differ from each other. So a difference
 counts only beyond --least-time, --least-loss and --least-part: choose what matters to
 you. Two groups can: repeat each run, and write -- between them, as in
@@ -285,6 +288,7 @@ func printDiff(k *kit.Kit, r *compare.Report) error {
 	}
 	if !r.Different {
 		fmt.Fprintf(k.Out, "\nno difference beyond noise (%s)\n", tested)
+		printUnproven(k, r)
 		return nil
 	}
 	fmt.Fprintf(k.Out, "\n%s beyond noise (%s), the most important first:\n\n", words.Plural(len(r.Changes), "difference"), tested)
@@ -297,7 +301,51 @@ func printDiff(k *kit.Kit, r *compare.Report) error {
 		}
 		t.Add(c.Kind, probability(c.P), text)
 	}
-	return t.Flush(k.Out)
+	err := t.Flush(k.Out)
+	printUnproven(k, r)
+	return err
+}
+
+// mostUnproven is how many differences are printed that were not proven: JSON has all.
+const mostUnproven = 3
+
+// printUnproven says which large differences may be chance, and what would tell: nobody is to take them for none.
+func printUnproven(k *kit.Kit, r *compare.Report) {
+	for i, u := range r.Unproven {
+		if i == 0 {
+			fmt.Fprintln(k.Out)
+		}
+		if i == mostUnproven {
+			fmt.Fprintf(k.Out, "not proven: %d more (-o json)\n", len(r.Unproven)-i)
+			break
+		}
+		fmt.Fprintf(k.Out, "not proven: %s\n", unprovenText(r, &u))
+	}
+	if len(r.Unproven) == 0 {
+		return
+	}
+	advice := "more runs would tell: radar diff A1 A2 A3 -- B1 B2 B3"
+	if r.Before.Runs > 0 {
+		advice = "more runs in each group would tell"
+	}
+	fmt.Fprintln(k.Out, advice)
+}
+
+// unprovenText is a difference that was not proven, in words.
+func unprovenText(r *compare.Report, u *compare.Unproven) string {
+	text := u.Text
+	if u.Bursts > 0 {
+		text += ", in " + words.Plural(u.Bursts, "burst")
+	}
+	if u.PAlone == nil {
+		return text + " (too few packets to test)"
+	}
+	p := probability(u.P)
+	text += fmt.Sprintf(" (P %s among %s", p, words.Plural(r.Comparisons, "comparison"))
+	if alone := probability(u.PAlone); alone != p {
+		text += fmt.Sprintf(", %s by itself", alone)
+	}
+	return text + fmt.Sprintf("; alpha %g)", r.Alpha)
 }
 
 // boundsText are the bounds of a difference.
