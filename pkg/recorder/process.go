@@ -39,6 +39,7 @@ type Status struct {
 	Dir       string            `json:"dir"`
 	NotKept   map[string]uint64 `json:"not_kept,omitempty"`   // packets, by cause
 	LastError string            `json:"last_error,omitempty"` // why the disk did not take what was to be kept
+	Kept      *uint64           `json:"kept,omitempty"`       // packets, once the files are finished
 }
 
 // Running is the recorder that runs in the background.

@@ -30,7 +30,7 @@ func TestStatus(t *testing.T) {
 	if err := os.RemoveAll(domain.Dir("lab")); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []Status{{"/run1", map[string]uint64{"full": 123}, "a long text"}, {"/run1", map[string]uint64{"full": 5}, ""}} {
+	for _, s := range []Status{{"/run1", map[string]uint64{"full": 123}, "a long text", nil}, {"/run1", map[string]uint64{"full": 5}, "", new(uint64)}} {
 		if err := c.SetStatus(s); err != nil {
 			t.Fatal(err)
 		}

@@ -276,5 +276,8 @@ func (r *Recorder) Close() (Result, error) {
 			result.LastError = r.flight.unopened.Error()
 		}
 	}
+	if r.Changed != nil {
+		r.Changed(Status{Dir: r.Dir, NotKept: result.NotKept, LastError: result.LastError, Kept: &result.Kept})
+	}
 	return result, errors.Join(err, r.ring.Close())
 }

@@ -95,8 +95,8 @@ func findRecorder(k *kit.Kit) *recorder.Running {
 	return r
 }
 
-// awaitRecorder waits until a recorder has finished its files, if the domain has ended, and says what it has not kept:
-// its log has gone with the domain.
+// awaitRecorder waits until a recorder has finished its files, if the domain has ended, and says where they are and what
+// it has not kept: its log has gone with the domain.
 func awaitRecorder(k *kit.Kit, ctx context.Context, r *recorder.Running) error {
 	if r == nil {
 		return nil
@@ -106,6 +106,15 @@ func awaitRecorder(k *kit.Kit, ctx context.Context, r *recorder.Running) error {
 		return nil
 	}
 	err := r.Await(ctx)
+	switch {
+	case r.Dir == "": // it has said nothing yet
+	case r.Kept == nil:
+		fmt.Fprintf(k.Stderr, "radar: the recorder was ended before it had finished; what it has kept: radar packets -r %s\n", r.Dir)
+	case *r.Kept == 0:
+		fmt.Fprintf(k.Stderr, "radar: no packet was kept in %s\n", r.Dir)
+	default:
+		fmt.Fprintf(k.Stderr, "radar: %s kept in %s; look at them with: radar packets -r %s\n", words.PacketsWere(*r.Kept), r.Dir, r.Dir)
+	}
 	for _, cause := range answer.SortedKeys(r.NotKept) {
 		fmt.Fprintf(k.Stderr, "radar: %s not recorded in %s: %s\n", words.PacketsWere(r.NotKept[cause]), r.Dir, cause)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/recorder"
 	"github.com/vnetradar/radar/pkg/store/claim"
+	"github.com/vnetradar/radar/pkg/words"
 )
 
 // filesOf are the finished segments of packets in a recording.
@@ -259,7 +260,9 @@ func TestDetachEndsRecorder(t *testing.T) {
 	if !running.Alive() {
 		t.Error("the recorder has ended with a node")
 	}
-	w.Radar(kit.ExitOK, "detach")
+	if out := w.Radar(kit.ExitOK, "detach"); !strings.Contains(out, "radar: "+packetsKept(t, dir)+" kept in "+dir+"; look at them with: radar packets -r "+dir+"\n") {
+		t.Errorf("detach says %q", out)
+	}
 	if running.Alive() {
 		t.Error("the recorder lives on")
 	}
@@ -268,6 +271,13 @@ func TestDetachEndsRecorder(t *testing.T) {
 		t.Errorf("%d packets, want 20", len(kept))
 	}
 	w.Says([]string{"packets", "--node", "h2", "-r", dir}, "h1 > r1 > h2")
+}
+
+// packetsKept is how many packets a recording has, whatever they are.
+func packetsKept(t *testing.T, dir string) string {
+	t.Helper()
+	stdout, _, _ := clitest.Radar(t, "packets", "--last", "0", "-o", "json", "-r", dir)
+	return words.PacketsWere(uint64(len(clitest.Lines(t, stdout))))
 }
 
 // A recorder that does not end with its domain is ended: nothing is left behind.
@@ -281,7 +291,9 @@ func TestDetachEndsStoppedRecorder(t *testing.T) {
 	if err := unix.Kill(running.PID, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	w.Radar(kit.ExitOK, "detach")
+	if out := w.Radar(kit.ExitOK, "detach"); !strings.Contains(out, "the recorder was ended before it had finished") {
+		t.Errorf("detach says %q", out)
+	}
 	if running.Alive() {
 		_ = unix.Kill(running.PID, unix.SIGKILL)
 		t.Error("the recorder lives on")
