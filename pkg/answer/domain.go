@@ -5,6 +5,7 @@ package answer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vnetradar/radar/pkg/answer/note"
@@ -33,15 +34,13 @@ func DomainNotes(name string) (notes []Note) {
 		if err != nil {
 			return err
 		}
-		if process.PID == 0 {
-			notes = append(notes, note.NoAgent{Domain: h.Domain.Name, Lease: LeaseOf(h)})
-		} else {
-			list, err := process.Troubles()
-			if err != nil {
+		var troubles []resident.Trouble
+		if process.PID != 0 {
+			if troubles, err = process.Troubles(); err != nil {
 				return err
 			}
-			notes = append(notes, TroubleNotes(h.Domain.Name, list)...)
 		}
+		notes = KeeperNotes(h, process.PID != 0, troubles)
 		counters, err := h.Counters()
 		if err != nil {
 			return fmt.Errorf("read counters: %w", err)
@@ -58,6 +57,19 @@ func appendWarning(notes []Note, err error) []Note {
 		return notes
 	}
 	return append(notes, note.Warning{Err: err})
+}
+
+// KeeperNotes say who does not keep a domain, and why. Where all nodes have gone, as after "radar lab down", that says all:
+// that the agent renews no lease then, and ends, is as it should be.
+func KeeperNotes(h *datapath.Handle, agentRuns bool, troubles []resident.Trouble) (notes []Note) {
+	name := h.Domain.Name
+	if h.IsDeserted() {
+		notes = append(notes, note.NoNodes{Domain: name})
+		troubles = slices.DeleteFunc(slices.Clone(troubles), func(t resident.Trouble) bool { return t.What == resident.RenewLease })
+	} else if !agentRuns {
+		notes = append(notes, note.NoAgent{Domain: name, Lease: LeaseOf(h)})
+	}
+	return append(notes, TroubleNotes(name, troubles)...)
 }
 
 // TroubleNotes say what a domain's agent cannot do. All that the same full disk is the cause of is one Note.

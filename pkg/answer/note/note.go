@@ -28,7 +28,7 @@ type Note interface {
 // Kinds has one Note of each kind, without values: whoever makes words of notes is tested against it.
 var Kinds = []Note{
 	Warning{},
-	NoAgent{}, AgentFails{}, DiskFull{}, NotMeasured{}, EqualUnderWay{},
+	NoNodes{}, NoAgent{}, AgentFails{}, DiskFull{}, NotMeasured{}, EqualUnderWay{},
 	NothingMeasured{}, NothingMatches{}, UnderWay{}, OtherStates{}, Forgotten{}, MayBeMissing{}, NotMeant{},
 	SnapshotUnused{}, OlderMissing{}, Overwritten{}, Unread{}, Incomplete{},
 	TableFull{}, NoRoom{}, Unordered{}, Inexact{}, NoLatency{}, QueueUnseen{}, MoreFlows{}, SecondsKept{}, SecondsShown{},
@@ -44,6 +44,8 @@ type Warning struct{ Err error }
 
 // What the domain lacks now, whatever is asked.
 type (
+	// NoNodes: all nodes have gone, and none will come.
+	NoNodes struct{ Domain string }
 	// NoAgent: nobody renews the lease or counts.
 	NoAgent struct {
 		Domain string
@@ -354,6 +356,7 @@ type (
 
 // Kind implements Note.
 func (Warning) Kind() string             { return "warning" }
+func (NoNodes) Kind() string             { return "no_nodes" }
 func (NoAgent) Kind() string             { return "no_agent" }
 func (AgentFails) Kind() string          { return "agent_fails" }
 func (DiskFull) Kind() string            { return "disk_full" }

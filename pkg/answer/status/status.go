@@ -176,8 +176,8 @@ func newView(w wording.Sentences, h *datapath.Handle, r *agent.Reader) (*View, e
 		for i := range v.Agent.Troubles {
 			v.Agent.Troubles[i].Error = w.Face.Render(v.Agent.Troubles[i].Error)
 		}
-		v.Notes = w.Texts(answer.TroubleNotes(d.Name, v.Agent.Troubles))
 	}
+	v.Notes = w.Texts(answer.KeeperNotes(h, v.Agent.Alive, v.Agent.Troubles))
 	running, err := recorder.Find(d.Name)
 	if err != nil {
 		return nil, err
@@ -198,17 +198,11 @@ func newView(w wording.Sentences, h *datapath.Handle, r *agent.Reader) (*View, e
 	}
 	v.Totals = agent.NewTotals(counters, r.Collector.Totals())
 	v.Counters = Counters(counters, w.Face)
-	if !v.Agent.Alive {
-		v.Notes = append(v.Notes, w.Face.Render(wording.NoAgentText(v.Lease, d.Name)))
-	}
 	if text := h.Crowded(); text != "" {
 		v.Notes = append(v.Notes, text)
 	}
 	if text := merge.NumbersUsedUp(d); text != "" {
 		v.Notes = append(v.Notes, text)
-	}
-	if len(v.Nodes) == 0 && !v.WatchContainers {
-		v.Notes = append(v.Notes, w.Face.Render(wording.NoNodeText(d.Name)))
 	}
 	return v, nil
 }

@@ -57,8 +57,10 @@ func (w Sentences) domainNote(n note.Note) (key, text string) {
 	switch n := n.(type) {
 	case note.Warning:
 		return Say("warning: %v", n.Err)
+	case note.NoNodes:
+		return Say("%s", noNodeText(n.Domain))
 	case note.NoAgent:
-		return Say("%s", NoAgentText(n.Lease, n.Domain))
+		return Say("%s", noAgentText(n.Lease, n.Domain))
 	case note.Doubled: // with -f once for each set of them
 		text = doubledText(n.Doubles)
 		return text, text
@@ -77,8 +79,8 @@ func (w Sentences) domainNote(n note.Note) (key, text string) {
 	return "", ""
 }
 
-// NoAgentText says what it means that the domain has no agent, and how to go on.
-func NoAgentText(lease note.Lease, name string) string {
+// noAgentText says what it means that the domain has no agent, and how to go on.
+func noAgentText(lease note.Lease, name string) string {
 	text := "no agent runs, and the lease is over: packets pass untouched and are not recorded"
 	switch {
 	case !lease.Ends:
@@ -89,8 +91,8 @@ func NoAgentText(lease note.Lease, name string) string {
 	return text + fmt.Sprintf("; go on with: «attach -d%s»", DomainFlag(name))
 }
 
-// NoNodeText says how to go on with a domain whose nodes have all gone.
-func NoNodeText(name string) string {
+// noNodeText says how to go on with a domain whose nodes have all gone.
+func noNodeText(name string) string {
 	return fmt.Sprintf("no node is left: what was measured is still here; end the domain with: «detach%s»", DomainFlag(name))
 }
 

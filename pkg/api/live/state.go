@@ -124,13 +124,10 @@ func (f *Feed) notes(now time.Time) (list []Note) {
 	w := wording.Sentences{Location: time.Local, Now: now, Face: f.of.face}
 	for _, n := range answer.DomainNotes(f.name) {
 		switch n.(type) {
-		case note.NoAgent, note.AgentFails, note.DiskFull:
+		case note.NoNodes, note.NoAgent, note.AgentFails, note.DiskFull:
 			_, text := w.Note(n)
 			list = append(list, Note{n.Kind(), text})
 		}
-	}
-	if d := f.ring.Domain; len(answer.Nodes(d)) == 0 && !d.WatchContainers {
-		list = append(list, Note{"no_nodes", w.Face.Render(wording.NoNodeText(d.Name))})
 	}
 	return list
 }

@@ -148,7 +148,23 @@ func TestEnds(t *testing.T) {
 	if err := w.Lab.Down(); err != nil {
 		t.Fatal(err)
 	}
-	note("no_nodes", "no node is left: what was measured is still here; end the domain with: radar detach")
+	heard("one cause, from the first second on", func(_, data string) bool {
+		var load struct{ Notes []struct{ Kind, Text string } }
+		if err := json.Unmarshal([]byte(data), &load); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range load.Notes {
+			if n.Kind != "no_nodes" || !strings.HasPrefix(n.Text, "no node is left: what was measured is still here; end the domain with: radar detach --domain ") {
+				t.Errorf("%+v", n)
+			}
+		}
+		return len(load.Notes) > 0
+	})
+	for name, args := range map[string][]string{"an answer": {"flows"}, "status": {"status"}} {
+		if out := w.Radar(kit.ExitOK, args...); strings.Count(out, "no node is left") != 1 || strings.Contains(out, "no agent runs") || strings.Contains(out, "the agent cannot renew the lease since") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
 	var once sync.Once
 	hint := "radar attach --domain " + w.Domain + " NODE..."
 	heard("detached", func(kind, data string) bool {
