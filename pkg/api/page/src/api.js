@@ -23,8 +23,14 @@ export class Failure extends Error {
     this.fields = Array.isArray(problem.errors) ? problem.errors : [];
   }
 
+  /** That the domain is not attached, in the command line's words; '' if it is another error. */
+  get notAttached() {
+    return this.status === 404 ? this.fields.find((e) => e.location === 'path.domain')?.message ?? '' : '';
+  }
+
   /** One text with all that is known. */
   get text() {
+    if (this.notAttached) return this.notAttached;
     const fields = this.fields.map((e) => (e.location ? `${e.location}: ${e.message}` : e.message)).filter((m) => m && m !== this.message);
     return [this.message, ...fields].join(' · ');
   }

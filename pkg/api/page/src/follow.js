@@ -46,8 +46,7 @@ function topologyOf(domain, stopped, there) {
       if (store.problem.value?.of === 'topology') store.problem.value = undefined;
     } catch (error) {
       if (error.name === 'AbortError') return;
-      if (error.status === 404) health.detached.value = error.fields[0]?.message ?? error.text;
-      else store.problem.value = Object.assign(error, { of: 'topology' });
+      if (health.notSaid(error)) store.problem.value = Object.assign(error, { of: 'topology' });
     }
     later(topologyEvery);
     store.domains.value = await get('/domains', undefined, signal).catch(() => store.domains.value); // others come and go

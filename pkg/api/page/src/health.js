@@ -11,6 +11,13 @@ export const notes = signal([]); // of the newest load event
 export const detached = signal(''); // that the domain is, in words
 export const silent = signal(0); // seconds for which a server that says something each second has said nothing
 
+/** What a question ended with is said in one place: that the domain is not attached, of which all questions come, above. @returns {any} the error, if it is to be said where the answer would be */
+export function notSaid(error) {
+  if (!error?.notAttached) return error;
+  detached.value = error.notAttached;
+  return undefined;
+}
+
 const again = 'This page goes on by itself then.';
 
 /** Why nothing more may come, the most important first. @returns {Trouble[]} */

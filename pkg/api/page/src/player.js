@@ -5,6 +5,7 @@ import { effect, signal } from './lib/signals-core/signals-core.js';
 import { Machine } from './machine.js';
 import { Past } from './past.js';
 import { isoOf as textOf, journeyOf, sinceAt, spread, timeOf, timeText } from './journey.js';
+import { notSaid } from './health.js';
 import * as store from './store.js';
 import { get, inDomain } from './api.js';
 
@@ -50,7 +51,7 @@ export async function loadMachine(more = {}, at = undefined) {
     setPackets(answer.rows ?? []);
     seek(wanted ?? machine.first);
   } catch (error) {
-    if (!stopped.aborted) loaded.value = { packets: 0, lost: 0, loading: false, error: error.text ?? String(error), end: 0 };
+    if (!stopped.aborted) loaded.value = { packets: 0, lost: 0, loading: false, error: notSaid(error) ? error.text ?? String(error) : '', end: 0 };
   }
 }
 
@@ -74,7 +75,7 @@ export async function goBeyond(direction) {
     setPackets(rows);
     seek(direction > 0 ? machine.next(Math.max(t, last)) : machine.previous(first));
   } catch (error) {
-    if (!stopped.aborted) loaded.value = { ...loaded.value, loading: false, error: error.text ?? String(error) };
+    if (!stopped.aborted) loaded.value = { ...loaded.value, loading: false, error: notSaid(error) ? error.text ?? String(error) : '' };
   }
 }
 

@@ -6,6 +6,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from './lib/preact/hooks
 import './lib/signals/signals.js'; // components that read a signal follow it
 import htm from './lib/htm/htm.js';
 import { get, inDomain, tokens } from './api.js';
+import { notSaid } from './health.js';
 import * as store from './store.js';
 
 export const html = htm.bind(h);
@@ -46,7 +47,7 @@ export function useAsk(parts, query, every = 0) {
         setResult({ answer, error: undefined, busy: false });
       } catch (error) {
         if (signal.aborted || error.name === 'AbortError') return;
-        setResult((before) => ({ ...before, error, busy: false }));
+        setResult((before) => ({ ...before, error: notSaid(error), busy: false }));
         if (final.includes(error.status)) return;
       }
       if (period) later();

@@ -5,8 +5,9 @@ import assert from 'node:assert/strict';
 import { h, render } from '../src/lib/preact/preact.js';
 import { html, useAsk } from '../src/ui.js';
 import { Plan } from '../src/int-plan.js';
-import { PathsView } from '../src/views.js';
+import { LossesView, PathsView } from '../src/views.js';
 import { TimeBar } from '../src/timebar.js';
+import * as health from '../src/health.js';
 import * as store from '../src/store.js';
 
 globalThis.sessionStorage = { getItem: () => null };
@@ -120,6 +121,20 @@ test('a question that is asked anew takes the place of the one before', async ()
   assert.ok(second.signal.aborted);
   third.answer({ n: 'third' });
   await shows(root, 'third');
+  close();
+});
+
+test('that the domain is not attached is said once, above all views, in the command line\'s words', async () => {
+  const { next } = serve();
+  const { root, close } = drawn(html`<${LossesView} />`);
+  const message = 'domain "lab" is not attached (attach nodes with: radar attach NODE...)';
+  const problem = { title: 'Not Found', detail: 'no such domain', errors: [{ message, location: 'path.domain' }] };
+  (await next()).answer(problem, 404);
+  (await next()).answer(problem, 404);
+  while (root.textContent.includes('Asking')) await new Promise(setImmediate);
+  assert.deepEqual(health.trouble.value.map((t) => t.text), [`Nothing is measured: ${message}`]);
+  assert.doesNotMatch(root.textContent, /no such domain|path\.domain|not attached/);
+  health.detached.value = '';
   close();
 });
 
