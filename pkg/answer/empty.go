@@ -85,7 +85,7 @@ func (e *emptiness) notes(s *Selection, timeout time.Duration) (notes []Note) {
 		notes = append(notes, note.UnderWay{Packets: e.underWay, Timeout: timeout})
 	}
 	if len(e.ended) > 0 {
-		notes = append(notes, note.OtherStates{Packets: e.ended})
+		notes = append(notes, note.OtherStates{Packets: e.ended, Expired: s.Wants(record.Expired)})
 	}
 	if e.forgot && s.Since.Before(e.oldest) {
 		notes = append(notes, note.Forgotten{From: e.oldest})

@@ -273,7 +273,7 @@ func (r *Recorded) WhyEmpty(ctx context.Context, s *Selection) []Note {
 		return nil
 	})
 	if len(ended) > 0 {
-		notes = append(notes, note.OtherStates{Packets: ended})
+		notes = append(notes, note.OtherStates{Packets: ended, Expired: s.Wants(record.Expired)})
 	}
 	return appendWarning(notes, err)
 }

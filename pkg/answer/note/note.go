@@ -135,7 +135,10 @@ type (
 		Timeout time.Duration
 	}
 	// OtherStates: packets would match if their state did.
-	OtherStates struct{ Packets map[record.State]int }
+	OtherStates struct {
+		Packets map[record.State]int
+		Expired bool // expired ones were asked for: their name is what a router says of a TTL that is used up, which is a loss
+	}
 	// Forgotten: the ring remembers packets from this time on.
 	Forgotten struct{ From time.Time }
 	// MayBeMissing: records of packets are incomplete. What is asked for can be among what they lack.

@@ -151,6 +151,9 @@ func (w Sentences) emptyNote(n note.Note) (key, text string) {
 		}
 		slices.Sort(ended)
 		text = "what matches but for ‹state›: " + strings.Join(ended, ", ")
+		if n.Expired && n.Packets[record.Lost] > 0 {
+			text += " (expired is what nobody saw again; a packet whose TTL was used up is lost)"
+		}
 	case note.Forgotten:
 		text = fmt.Sprintf("the ring remembers packets from %s on; older ones are forgotten (attach with more ‹slots›)", w.clock(n.From))
 	case note.MayBeMissing:

@@ -84,6 +84,8 @@ func TestNoteWords(t *testing.T) {
 		"no packet was measured since 2026-03-01 10:15:30":                                                                      note.NothingMeasured{Since: before},
 		"no packet matches; 1 packet measured since 10:14:30":                                                                   note.NothingMatches{Measured: 1, Since: since},
 		"2 packets are under way: in no answer before they have ended (not seen for 10s, they have expired)":                    note.UnderWay{Packets: 2, Timeout: 10 * time.Second},
+		"what matches but for --state: 2 lost (expired is what nobody saw again; a packet whose TTL was used up is lost)":       note.OtherStates{Packets: map[record.State]int{record.Lost: 2}, Expired: true},
+		"what matches but for --state: 2 left":                                                                                  note.OtherStates{Packets: map[record.State]int{record.Left: 2}, Expired: true},
 		"what matches but for --state: 1 left, 2 lost":                                                                          note.OtherStates{Packets: map[record.State]int{record.Lost: 2, record.Left: 1}},
 		"1 packet was not measured: of IPv6, which the domain does not measure (--ipv6 off), or did not yet":                    note.NotMeant{Reason: note.IPv6, Packets: 1},
 		"the ring remembers packets from 2026-03-01T10:15:30Z on; older ones are not in this answer (attach with more --slots)": note.OlderMissing{From: before},

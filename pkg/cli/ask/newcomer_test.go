@@ -93,6 +93,7 @@ func TestRoutingLoop(t *testing.T) {
 	}
 	w.Says([]string{"paths"}, "h1 > r1 > r2 > r1 > ...: loop\n")
 	w.Says([]string{"loss"}, "2 packets were lost in a routing loop: r2 > r1 > r2 > ...", "TTL used up")
+	w.Says([]string{"packets", "--state", "expired"}, "2 lost (expired is what nobody saw again; a packet whose TTL was used up is lost)")
 	w.Says([]string{"trace", "--last", "--state", "lost"}, "It went round in a circle: r2 > r1 > r2, TTL used up.")
 	// More room for hops would only hold more of the same.
 	if n := w.Status().Totals.Truncated; n != 1 {
