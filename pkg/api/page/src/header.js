@@ -8,7 +8,7 @@ import * as store from './store.js';
 import * as player from './player.js';
 
 export const viewNames = { topology: 'Topology', packets: 'Packets', flows: 'Flows', paths: 'Paths', losses: 'Losses', int: 'INT' };
-const ranges = [['', 'since attach'], ['10s', 'last 10 s'], ['1m', 'last minute'], ['10m', 'last 10 min'], ['1h', 'last hour']];
+const lasts = [['10s', 'last 10 s'], ['1m', 'last minute'], ['10m', 'last 10 min'], ['1h', 'last hour']];
 
 export function Header() {
   const { domain, flow } = store.state.value;
@@ -60,9 +60,10 @@ function Filter() {
     store.go({ since: e.target.value, until: '' });
     if (store.state.value.mode === 'machine') player.loadMachine();
   };
-  const known = ranges.some(([v]) => v === since) && !until;
+  const known = (!since || lasts.some(([v]) => v === since)) && !until;
+  const whole = store.whole.value;
   return html`<form class="filter" role="search" onSubmit=${use}>
     <input id="filter" type="search" value=${text} placeholder="Filter: udp and dst port 53" aria-label="Filter, in tcpdump's language" spellcheck=${false} autocomplete="off" onInput=${(e) => setText(e.target.value)} onBlur=${use} />
-    <select aria-label="Time range" value=${known ? since : 'own'} onChange=${range}>${ranges.map(([v, name]) => html`<option value=${v}>${name}</option>`)}
+    <select aria-label="Time range" value=${known ? since : 'own'} onChange=${range}>${[['', whole ? `the whole ${whole}` : 'since attach'], ...lasts].map(([v, name]) => html`<option value=${v}>${name}</option>`)}
       ${!known && html`<option value="own">${since || '…'} to ${until || 'now'}</option>`}</select></form>`;
 }

@@ -17,9 +17,10 @@ export function Until() {
   return range && html` <span class="until">until <${Moment} range=${range} /></span>`;
 }
 
-/** Leads from a list of the past to what is now. */
+/** Leads from a list of the past to what is now, or to all that there is. */
 export function ToLive() {
-  return store.pastRange.value && html`<button title="End the time machine (l)" onClick=${player.goLive}>Back to live</button>`;
+  const to = store.whole.value ? `the whole ${store.whole.value}` : 'live';
+  return store.pastRange.value && html`<button title="End the time machine (l)" onClick=${player.goLive}>Back to ${to}</button>`;
 }
 
 /** Says at the head of a panel of what it is. */

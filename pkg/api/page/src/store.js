@@ -129,13 +129,16 @@ function draw(answer) {
   graphChanged.value++;
 }
 
-const atRest = ['capture', 'recording']; // sources of which all is there at once
+/** What has all its packets at once, by its name: 'recording' or 'capture'; '' where more may come. */
+export const whole = computed(() => {
+  const source = domains.value.find((d) => d.name === state.value.domain)?.source;
+  return ['capture', 'recording'].includes(source) ? source : '';
+});
 
 /** Whether packets have passed since the answer before, or at all if there was none. */
 function hasGrown(row) {
   const before = totals.get(row.id);
-  const source = domains.value.find((d) => d.name === state.value.domain)?.source;
-  return (row.packets ?? 0) > (before && !atRest.includes(source) ? before.packets ?? 0 : 0);
+  return (row.packets ?? 0) > (before && !whole.value ? before.packets ?? 0 : 0);
 }
 
 function keepPlaces(next) {

@@ -15,7 +15,7 @@ export function TimeBar() {
   const alive = health.alive.value && source === 'ring'; // of anything else nothing comes by itself
   return html`<section class="timebar" aria-label="Time machine">
     <div class="modes" role="group" aria-label="Mode">
-      <button aria-pressed=${mode === 'live'} onClick=${player.goLive}><i class=${alive ? 'live on' : health.trouble.value.length ? 'live off' : 'live'}></i>Live</button>
+      <button aria-pressed=${mode === 'live'} onClick=${player.goLive}>${store.whole.value ? `The whole ${store.whole.value}` : html`<i class=${alive ? 'live on' : health.trouble.value.length ? 'live off' : 'live'}></i>Live`}</button>
       <button aria-pressed=${mode === 'machine'} onClick=${() => mode !== 'machine' && player.enterMachine()}>Time machine</button>
     </div>
     ${mode === 'live' ? html`<${Live} />` : html`<${Controls} />`}

@@ -6,6 +6,8 @@ import { h, render } from '../src/lib/preact/preact.js';
 import { html, useAsk } from '../src/ui.js';
 import { Plan } from '../src/int-plan.js';
 import { LossesView, PathsView } from '../src/views.js';
+import { Header } from '../src/header.js';
+import { ToLive } from '../src/moment.js';
 import { TimeBar } from '../src/timebar.js';
 import * as health from '../src/health.js';
 import * as store from '../src/store.js';
@@ -162,11 +164,22 @@ test('the share of a path is of all packets, and those that were not seen again 
   close();
 });
 
-test('a recording is called one', () => {
-  for (const [source, text] of [['recording', 'A recording'], ['capture', 'Reports in a capture'], ['reports', 'Reports of switches']]) {
+test('a recording is called one, and nothing of it is live', () => {
+  const whole = { recording: 'recording', capture: 'capture' };
+  for (const [source, text] of [['recording', 'A recording'], ['capture', 'Reports in a capture'], ['reports', 'Reports of switches'], ['ring', 'Waiting']]) {
     store.domains.value = [{ name: 'lab', source }];
-    const { root, close } = drawn(h(TimeBar));
+    const before = store.state.value;
+    const { root, close } = drawn(html`<${TimeBar} /><${Header} />`);
+    store.state.value = { ...before, mode: 'machine', t: '5.000000000' };
+    const past = drawn(html`<${ToLive} />`);
+    const all = `${root.textContent} ${past.root.textContent}`;
     assert.ok(root.textContent.includes(text), root.textContent);
+    if (whole[source]) {
+      assert.doesNotMatch(all, /live|attach/i);
+      for (const words of ['The whole', 'the whole', 'Back to the whole']) assert.ok(all.includes(`${words} ${source}`), all);
+    } else for (const words of ['Live', 'since attach', 'Back to live']) assert.ok(all.includes(words), all);
+    past.close();
     close();
+    store.state.value = before;
   }
 });
