@@ -3,12 +3,14 @@
 package answer
 
 import (
+	"context"
 	"slices"
 
 	"github.com/vnetradar/radar/pkg/aggregate"
 	"github.com/vnetradar/radar/pkg/answer/ends"
 	"github.com/vnetradar/radar/pkg/answer/note"
 	"github.com/vnetradar/radar/pkg/answer/placenow"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 )
 
 // LossRow is a place and reason of losses, or of drops after delivery.
@@ -45,17 +47,34 @@ func LossFlowRows(rows []aggregate.LossFlowRow, afterDelivery bool) []LossFlowRo
 	return list
 }
 
+// LossRowsNow are rows of losses in a domain, with what its nodes say now of the places; nil: there is nobody to ask.
+func LossRowsNow(ctx context.Context, d *domain.Domain, rows []aggregate.LossRow) []LossRow {
+	list := LossRows(rows, false)
+	if d == nil {
+		return list
+	}
+	links := placenow.NewLinks(ctx, d)
+	for i := range list {
+		r := &list[i]
+		r.Place = links.At(&r.LossPlace, dstsOf(r.TopFlows), placenow.Mean(r.Bytes, r.Packets))
+	}
+	return list
+}
+
+func dstsOf(flows []aggregate.LossFlow) (dsts []string) {
+	for i := range flows {
+		dsts = append(dsts, flows[i].There.Dst)
+	}
+	return dsts
+}
+
 // Losses are where packets were lost and why, or dropped after delivery.
 func (c *Counts) Losses(afterDelivery bool) Rows[LossRow] {
 	rows := c.lossRows(afterDelivery)
 	list, said := LossRows(rows, afterDelivery), []placenow.PortState(nil)
 	for i := range list {
-		var dsts []string
-		for _, f := range list[i].TopFlows {
-			dsts = append(dsts, f.There.Dst)
-		}
 		mean := placenow.Mean(list[i].Bytes, list[i].Packets)
-		list[i].Place = c.placeNow(&list[i].LossPlace, dsts, mean, afterDelivery)
+		list[i].Place = c.placeNow(&list[i].LossPlace, dstsOf(list[i].TopFlows), mean, afterDelivery)
 		sent, there := flowsOf(list[i].TopFlows)
 		list[i].Causes = c.translationGone(&list[i].LossPlace, sent, c.links().Causes(&list[i].LossPlace, there, mean))
 		said = append(said, list[i].NotUp...)

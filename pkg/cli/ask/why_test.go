@@ -133,6 +133,18 @@ func TestWhyQueue(t *testing.T) {
 	w.Says([]string{"trace", "--last", "--state", "lost"}, emptied)
 }
 
+// What detach says of losses is what the answers before it have said.
+func TestWhyAtDetach(t *testing.T) {
+	w := clitest.NewWorld(t)
+	w.Radar(kit.ExitOK, append([]string{"attach", "-d"}, w.Lab.AttachArgs()...)...)
+	w.Ping(1)
+	w.In("r1", "tc", "qdisc", "add", "dev", "eth1", "root", "tbf", "rate", "100mbit", "burst", "1000", "limit", "100000")
+	bigUDP(w, "10.0.2.2", 9001)
+	const small = "larger than the queue's burst (1000 bytes)"
+	awaitLoss(w, "loss", "1", "QDISC_DROP", "tbf", small)
+	w.Says([]string{"detach"}, small)
+}
+
 // kernelCount is a counter of the kernel in a machine.
 func kernelCount(w *clitest.World, machine, name string) uint64 {
 	w.Helper()

@@ -136,11 +136,12 @@ func attachForeground(k *kit.Kit, ctx, second context.Context, f *attachOptions,
 	if end != agent.Interrupted {
 		// Another process has the domain now, or has detached it, or may attach nodes to it just now.
 		fmt.Fprintf(k.Stderr, "radar: %s\n", endText(end))
-		return errors.Join(readyErr, evenUnread(printSummary(k, ag.Summary(), end)))
+		return errors.Join(readyErr, evenUnread(printSummary(k, ctx, nil, ag.Summary(), end)))
 	}
 	recorder := findRecorder(k)
+	d, _ := domain.Load(k.Domain) // Finish says what is wrong with it
 	summary, err := ag.Finish(second, agent.FinishOptions{Progress: drainProgress(k)})
-	return errors.Join(err, awaitRecorder(k, second, recorder), readyErr, evenUnread(printSummary(k, summary, end)))
+	return errors.Join(err, awaitRecorder(k, second, recorder), readyErr, evenUnread(printSummary(k, second, d, summary, end)))
 }
 
 // evenUnread is err, unless it says that nobody reads our output any more: what
@@ -199,8 +200,9 @@ func runAgent(k *kit.Kit, ctx context.Context, readyFD int) error {
 			return err
 		}
 		b.Log.Info("agent ends, detaching", "domain", k.Domain)
+		d, _ := domain.Load(k.Domain) // Finish says what is wrong with it
 		summary, err := ag.Finish(second, agent.FinishOptions{})
-		return errors.Join(err, printSummary(k, summary, end))
+		return errors.Join(err, printSummary(k, second, d, summary, end))
 	})
 }
 

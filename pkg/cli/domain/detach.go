@@ -118,7 +118,7 @@ func detach(k *kit.Kit, ctx context.Context, names []string, noDrain bool) error
 	k.ShowNames(d)
 	summary, err := ag.Finish(first, agent.FinishOptions{NoDrain: noDrain, Progress: drainProgress(k)})
 	view := &detachView{Domain: k.Domain, Detached: true, Ended: err == nil,
-		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(summary, "")}
+		Nodes: summary.Nodes, Ports: summary.Ports, Summary: newSummaryView(first, d, summary, "")}
 	return errors.Join(err, printDetached(k, view))
 }
 

@@ -3,6 +3,7 @@
 package domain
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -94,7 +95,7 @@ var reports = map[string]func(*kit.Kit) error{
 		return printAttached(k, &attachView{Domain: "default", Agent: &background.Started{PID: 4712, Log: "/run/radar/default/agent.log"}})
 	},
 	"summary": func(k *kit.Kit) error {
-		return printSummary(k, &agent.Summary{
+		return printSummary(k, context.Background(), nil, &agent.Summary{
 			Domain: "default", Attached: sampleDomain().Created, Duration: 123456 * time.Millisecond,
 			Totals: sampleTotals(), Counters: sampleCounters(), Losses: clitest.SampleLosses(), Nodes: 3, Ports: 1,
 			Warnings: []string{"a pin could not be removed"},
@@ -140,7 +141,7 @@ func TestReportsAreRendered(t *testing.T) {
 		},
 		"counters": func(k *kit.Kit) error { return kit.PrintJSON(k.Out, status.Counters(counters, kit.Face)) },
 		"summary": func(k *kit.Kit) error {
-			return printSummary(k, &agent.Summary{Warnings: []string{clitest.Marked}, Counters: counters}, agent.Interrupted)
+			return printSummary(k, context.Background(), nil, &agent.Summary{Warnings: []string{clitest.Marked}, Counters: counters}, agent.Interrupted)
 		},
 	} {
 		t.Run(name, func(t *testing.T) { clitest.WantRendered(t, print) })

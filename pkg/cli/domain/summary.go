@@ -3,6 +3,7 @@
 package domain
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/status"
 	"github.com/vnetradar/radar/pkg/cli/kit"
 	"github.com/vnetradar/radar/pkg/vnet/agent"
+	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/words"
 )
 
@@ -18,9 +20,12 @@ type summaryView struct {
 	*agent.Summary
 	End      string           `json:"end,omitempty"` // why "radar attach" ended
 	Counters []status.Counter `json:"counters"`      // those that are not 0
+
+	losses []answer.LossRow
 }
 
-func newSummaryView(s *agent.Summary, end agent.End) *summaryView {
+// newSummaryView asks the nodes of d about places of losses, as every answer does; d is nil where they are not there.
+func newSummaryView(ctx context.Context, d *domain.Domain, s *agent.Summary, end agent.End) *summaryView {
 	shown := *s
 	shown.Warnings = kit.Rendered(s.Warnings)
 	v := &summaryView{Summary: &shown, End: string(end), Counters: []status.Counter{}}
@@ -29,13 +34,14 @@ func newSummaryView(s *agent.Summary, end agent.End) *summaryView {
 			v.Counters = append(v.Counters, c)
 		}
 	}
+	v.losses = answer.LossRowsNow(ctx, d, v.Losses)
 	return v
 }
 
 // printSummary prints what became of all packets, with everything that was not
 // measured and everything lost.
-func printSummary(k *kit.Kit, s *agent.Summary, end agent.End) error {
-	v := newSummaryView(s, end)
+func printSummary(k *kit.Kit, ctx context.Context, d *domain.Domain, s *agent.Summary, end agent.End) error {
+	v := newSummaryView(ctx, d, s, end)
 	if k.Output == kit.FormatJSON {
 		return kit.PrintJSON(k.Out, v)
 	}
@@ -55,9 +61,9 @@ func printSummaryTable(k *kit.Kit, v *summaryView) error {
 	if err := printTotals(k, v.Totals, v.Counters); err != nil {
 		return err
 	}
-	if len(v.Losses) > 0 {
+	if len(v.losses) > 0 {
 		fmt.Fprintln(k.Out)
-		if err := k.PrintLosses(answer.LossRows(v.Losses, false), false, nil); err != nil {
+		if err := k.PrintLosses(v.losses, false, nil); err != nil {
 			return err
 		}
 	}
