@@ -13,7 +13,8 @@ const mostLive = 300; // packets drawn at once
 const liveRate = { arrived: 40, lost: 12 }; // packets a second that begin to move
 const liveLasts = 1400; // ms
 const liveLink = 230; // ms, for each link at least
-const mostPackets = 5000;
+const mostPackets = 5000; // of an answer
+const mostLoaded = 10000;
 
 export const machine = new Machine();
 export const loaded = signal({ packets: 0, lost: 0, loading: false, error: '', end: 0 }); // end: -1 where nothing earlier is known, 1 where nothing later is
@@ -39,6 +40,7 @@ export function startLive() {
 /** Loads packets into the time machine, and goes to a moment: that of the address, or the first packet's. */
 export async function loadMachine(more = {}, at = undefined) {
   loading?.abort();
+  if (selected() !== loadedOf) longest = 0;
   loadedOf = selected();
   const { signal: stopped } = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true, error: '' };
@@ -65,14 +67,14 @@ export async function goBeyond(direction) {
   const { signal: stopped } = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true };
   try {
-    const rows = await (direction > 0 ? laterThan(last, stopped) : earlierThan(first, stopped));
+    const rows = await (direction > 0 ? laterThan(first, last, stopped) : earlierThan(first, last, stopped));
     if (stopped.aborted) return;
     if (!rows) {
       loaded.value = { ...loaded.value, loading: false, end: direction };
       return;
     }
     const { t } = machine;
-    setPackets(rows);
+    setPackets(withUnderWay(rows, direction));
     seek(direction > 0 ? machine.next(Math.max(t, last)) : machine.previous(first));
   } catch (error) {
     if (!stopped.aborted) loaded.value = { ...loaded.value, loading: false, error: notSaid(error) ? error.text ?? String(error) : '' };
@@ -82,21 +84,54 @@ export async function goBeyond(direction) {
 const rowsOf = async (more, stopped) => (await get(inDomain(store.state.value.domain, 'packets'), store.query({ limit: mostPackets, ...more }), stopped)).rows ?? [];
 const sentAt = (record) => journeyOf(record, store.epoch).start;
 
-async function earlierThan(first, stopped) {
-  const since = sinceAt(store.state.value.since, first, store.epoch);
-  const rows = await rowsOf({ since, until: isoOf(first + 1) }, stopped);
-  return rows.some((r) => sentAt(r) < first) ? rows : undefined;
+/**
+ * Asks with an overlap, in ns, that becomes half as long while the answer is full, and nearly all of it is loaded already or
+ * beyond the other end. It is undefined where nothing else is known.
+ */
+async function beyond(overlap, ask, isNew) {
+  for (let by = Math.max(overlap, 1); ; by = by < 1000 ? 0 : Math.floor(by / 2)) {
+    const rows = await ask(by);
+    const fresh = rows.filter(isNew).length;
+    if (fresh > mostPackets / 10 || fresh && (!by || rows.length < mostPackets)) return rows;
+    if (!by || rows.length < mostPackets) return undefined;
+  }
 }
 
-/** Recordings have packets as they ended, so one that was sent before the last may come behind it. */
-async function laterThan(last, stopped) {
-  const { until } = store.state.value;
-  for (const overlap of [Math.min(machine.longest, ahead), 0]) {
-    const rows = await rowsOf({ since: isoOf(last - overlap), until, oldest: true }, stopped);
-    if (rows.some((r) => sentAt(r) > last)) return rows;
-  }
-  return undefined;
+/**
+ * Recordings have packets as they ended. So what is not loaded yet ended before the first that was received, and may have
+ * been sent until then. A few more are looked at: of a packet whose end nobody saw the record comes later than that.
+ */
+function earlierThan(first, last, stopped) {
+  const known = knownIDs();
+  const since = sinceAt(store.state.value.since, first, store.epoch);
+  let ended = first;
+  for (const record of received.slice(0, atSeam)) ended = Math.max(ended, journeyOf(record, store.epoch).end);
+  return beyond(ended - first, (by) => rowsOf({ since, until: isoOf(first + by + 1) }, stopped), (r) => !known.has(r.id) && sentAt(r) <= last);
 }
+
+/** One that was sent before the last may have ended behind it: as long before as the longest was under way. */
+function laterThan(first, last, stopped) {
+  const known = knownIDs();
+  const { until } = store.state.value;
+  return beyond(longest, (by) => rowsOf({ since: isoOf(last - by), until, oldest: true }, stopped), (r) => !known.has(r.id) && sentAt(r) >= first);
+}
+
+const knownIDs = () => new Set(received.map((r) => r.id));
+
+/** Adds the packets that are loaded and were under way while those of rows were sent: on the side where they ended. */
+function withUnderWay(rows, direction) {
+  const has = new Set(rows.map((r) => r.id));
+  let [from, to] = [Infinity, -Infinity];
+  for (const r of rows) [from, to] = [Math.min(from, sentAt(r)), Math.max(to, sentAt(r))];
+  const under = machine.journeys.filter((j) => !has.has(j.id) && j.start <= to && j.end >= from);
+  const most = mostLoaded - mostPackets;
+  const records = (direction > 0 ? under.slice(-most) : under.slice(0, most)).map((j) => j.record);
+  return direction > 0 ? [...records, ...rows] : [...rows, ...records];
+}
+
+const atSeam = 100; // packets
+let received = []; // the records that are loaded, as they came
+let longest = 0; // ns that a packet was under way, of all that were loaded of what is selected
 
 let loading;
 const ahead = 5e7; // ns behind the wanted moment that are loaded, too
@@ -122,7 +157,9 @@ function arrive() {
 
 /** Puts records into the machine. */
 export function setPackets(records) {
-  machine.load(records.slice(0, 10000).map((r) => journeyOf(r, store.epoch)));
+  received = records.slice(0, mostLoaded);
+  machine.load(received.map((r) => journeyOf(r, store.epoch)));
+  longest = Math.max(longest, machine.longest);
   store.drawPassed(records);
   count();
   loaded.value = { packets: machine.journeys.length, lost: machine.journeys.filter((j) => j.falls.length).length, loading: false, error: '', end: 0 };
