@@ -228,6 +228,7 @@ func newestOf[T any](list []T, n int) []T { return list[max(len(list)-n, 0):] }
 func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (read Read, err error) {
 	incomplete := uint64(0)
 	var failed error
+	fn = s.first(fn)
 	give := func(rec *record.Record) error {
 		if lacksHops(rec) {
 			incomplete += uint64(rec.Segs)
@@ -244,16 +245,16 @@ func (r *Recorded) Records(ctx context.Context, s *Selection, fn func(*record.Re
 		window = keepLast(window, rec, s.Last)
 		return nil
 	})
-	if failed != nil {
-		return read, failed
-	}
-	if err != nil {
+	if failed == nil && err != nil {
 		return read, r.failed(err)
 	}
 	for _, rec := range newestOf(window, s.Last) {
-		if err := give(rec); err != nil {
-			return read, err
+		if failed = give(rec); failed != nil {
+			break
 		}
+	}
+	if failed != nil && !errors.Is(failed, errEnough) {
+		return read, failed
 	}
 	read.Notes = r.damage()
 	if r.Last.Domain != nil {

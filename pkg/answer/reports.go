@@ -130,11 +130,14 @@ func (r *Reports) selected(ctx context.Context, s *Selection) (rows []*record.Re
 		case own.take(p):
 		case s.Last > 0:
 			window.Add(p)
-		default:
+		case s.First == 0 || len(rows) < s.First:
 			rows = append(rows, p.Record())
 		}
 	})
 	for p := range window.All() {
+		if s.First > 0 && len(rows) == s.First {
+			break
+		}
 		rows = append(rows, p.Record())
 	}
 	return rows, own, notes, err

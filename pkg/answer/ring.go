@@ -4,6 +4,7 @@ package answer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -152,16 +153,16 @@ func (r *Ring) scan(ctx context.Context, o backpack.ScanOptions, fn func(*record
 		}
 		return fn(rec)
 	})
-	if err != nil {
+	m.torn = stats.Torn
+	if err != nil && !errors.Is(err, errEnough) {
 		return m, fmt.Errorf("read the ring: %w", err)
 	}
-	m.torn = stats.Torn
 	return m, nil
 }
 
 // Records implements Source.
 func (r *Ring) Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (read Read, err error) {
-	m, err := r.scan(ctx, s.Scan(), fn)
+	m, err := r.scan(ctx, s.Scan(), s.first(fn))
 	if m.torn > 0 {
 		read.Notes = append(read.Notes, note.Overwritten{Packets: m.torn})
 	}

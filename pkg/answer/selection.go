@@ -17,6 +17,7 @@ type Selection struct {
 	Since time.Time // sent then or later; zero: ever
 	Until time.Time // sent before; zero: ever
 	Last  int       // the newest so many; 0: all
+	First int       // of these the oldest so many, where records are asked for; 0: all
 
 	filter   *filter.Filter
 	anyState *filter.Filter // the same, whatever became of the packet
@@ -67,12 +68,12 @@ func (s *Selection) NarrowBy(e *filter.Expr) error {
 
 // IsAll reports whether every packet is asked for.
 func (s *Selection) IsAll() bool {
-	return !s.filtered && s.Since.IsZero() && s.Until.IsZero() && s.Last == 0
+	return !s.filtered && s.Since.IsZero() && s.Until.IsZero() && s.Last == 0 && s.First == 0
 }
 
-// Within asks for what another selection asks for, too: its times and its Last become this one's.
+// Within asks for what another selection asks for, too: its times, Last and First become this one's.
 func (s *Selection) Within(o *Selection) {
-	s.Since, s.Until, s.Last, s.also = o.Since, o.Until, o.Last, o
+	s.Since, s.Until, s.Last, s.First, s.also = o.Since, o.Until, o.Last, o.First, o
 	s.filtered = s.filtered || o.filtered
 	s.flowsOnly = s.flowsOnly && o.flowsOnly
 	s.ofFlow = s.ofFlow || o.ofFlow
@@ -111,7 +112,7 @@ func (s *Selection) inTime(p *packet.Packet, of packet.Scope) bool {
 	return (s.Since.IsZero() || p.UnixNs(of) >= s.Since.UnixNano()) && (s.Until.IsZero() || p.UnixNs(of) < s.Until.UnixNano())
 }
 
-// Ring is what a reader of the ring is asked for; Last and times are not in it.
+// Ring is what a reader of the ring is asked for; Last, First and times are not in it.
 func (s *Selection) Ring() backpack.Select {
 	p := backpack.Select{States: s.filter.States()}
 	if s.ofFlow {

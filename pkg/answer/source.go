@@ -30,7 +30,7 @@ type Source interface {
 	// Count adds what is asked for to counts: Counts.From says whose numbers they have.
 	Count(ctx context.Context, q *Question, to *Counts) ([]Note, error)
 	// Records calls fn for the record of each packet that is selected, oldest first, until fn fails. fn may keep
-	// the record.
+	// the record. Where it ends by Selection.First, that is no error, and notes are given as ever.
 	Records(ctx context.Context, s *Selection, fn func(*record.Record) error) (Read, error)
 	// WhyEmpty says why nothing matches; nothing if a source beside it says so.
 	WhyEmpty(ctx context.Context, s *Selection) []Note

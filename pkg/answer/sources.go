@@ -315,13 +315,37 @@ func (s *Sources) Records(ctx context.Context, selected *Selection, fn func(*rec
 	return notes, nil
 }
 
+// errEnough ends the reading of packets of which no more were asked for: it is no error of Records.
+var errEnough = errors.New("no more packets were asked for")
+
+// first is fn until it has got as many records as s asks for.
+func (s *Selection) first(fn func(*record.Record) error) func(*record.Record) error {
+	if s.First == 0 {
+		return fn
+	}
+	n := 0
+	return func(r *record.Record) error {
+		if err := fn(r); err != nil {
+			return err
+		}
+		if n++; n == s.First {
+			return errEnough
+		}
+		return nil
+	}
+}
+
 // collect returns the records of all sources in order of time. Those beside a ring are read before it: a packet that ends
 // meanwhile is not missing in both.
 func (s *Sources) collect(ctx context.Context, selected *Selection) (rows []*record.Record, all Read, err error) {
 	var adds []func(*record.Record)
+	each := *selected
+	if each.Last > 0 { // the newest of all are not known before
+		each.First = 0
+	}
 	for _, source := range slices.Backward(s.list) {
 		from := len(rows)
-		read, err := source.Records(ctx, selected, func(r *record.Record) error {
+		read, err := source.Records(ctx, &each, func(r *record.Record) error {
 			rows = append(rows, r)
 			return nil
 		})
@@ -341,6 +365,9 @@ func (s *Sources) collect(ctx context.Context, selected *Selection) (rows []*rec
 	slices.SortStableFunc(rows, func(x, y *record.Record) int { return cmp.Compare(x.TNs, y.TNs) })
 	if selected.Last > 0 && len(rows) > selected.Last {
 		rows = rows[len(rows)-selected.Last:]
+	}
+	if selected.First > 0 && len(rows) > selected.First {
+		rows = rows[:selected.First]
 	}
 	return rows, all, nil
 }
