@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is played on the topology: live packets, slowed for eyes, or the time machine.
 
-import { effect, signal } from './lib/signals-core/signals-core.js';
+import { computed, effect, signal, untracked } from './lib/signals-core/signals-core.js';
 import { Machine } from './machine.js';
 import { Past } from './past.js';
 import { isoOf as textOf, journeyOf, sinceAt, spread, timeOf, timeText } from './journey.js';
@@ -64,7 +64,7 @@ export async function loadMachine(more = {}, at = undefined) {
 export async function goBeyond(direction) {
   if (!machine.journeys.length || loaded.value.loading) return;
   const [first, last] = [machine.first, machine.journeys.at(-1).start];
-  const { signal: stopped } = loading = new AbortController();
+  const { signal: stopped } = going = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true };
   try {
     const rows = await (direction > 0 ? laterThan(first, last, stopped) : earlierThan(first, last, stopped));
@@ -134,6 +134,21 @@ let received = []; // the records that are loaded, as they came
 let longest = 0; // ns that a packet was under way, of all that were loaded of what is selected
 
 let loading;
+let going; // what goes beyond
+
+/** Stops loading: what it was for is gone. */
+function stop() {
+  loading?.abort();
+  if (loaded.peek().loading) loaded.value = { ...loaded.peek(), loading: false };
+}
+
+// Who leaves the time machine, or its domain, has no use for what comes.
+const whereTo = computed(() => JSON.stringify([store.state.value.domain, store.state.value.mode]));
+effect(() => {
+  void whereTo.value;
+  untracked(stop);
+});
+
 const ahead = 5e7; // ns behind the wanted moment that are loaded, too
 
 let loadedOf = ''; // what was selected then
@@ -148,7 +163,11 @@ effect(() => {
 
 function arrive() {
   const { t } = store.state.value;
-  if (!t || !machine.events.length || loaded.value.loading) return;
+  if (!t || !machine.events.length) return;
+  if (loaded.value.loading) {
+    if (loading !== going) return;
+    stop(); // who goes elsewhere meanwhile stays there
+  }
   playing.value = false;
   const at = timeOf(t, store.epoch);
   if (selected() === loadedOf && at >= machine.first && at <= machine.last) seek(at);

@@ -14,6 +14,7 @@ const timeOf = (ms) => `${new Date(begun * 1000 + ms).toISOString().slice(0, 19)
 const nsOf = (text) => (Date.parse(`${text.slice(0, 19)}Z`) / 1000 - begun) * 1e9 + Number(text.slice(20, -1).padEnd(9, '0'));
 
 /** A server that has n packets, one each millisecond, each for so long under way. It gives them as they ended if asked to. */
+let hold; // what an answer waits for
 function serve(n, lasts = () => 1e6, ended = false, step = 1) {
   const all = Array.from({ length: n }, (_, i) => ({ id: `p${i}`, state: 'delivered', time: timeOf(i * step), src: 'a', dst: 'b', proto: 'udp', hops: [{ node: 'a', port: 'x', at_ns: 0 }, { node: 'b', in_port: 'y', at_ns: lasts(i) }] }));
   for (const r of all) r.sent = nsOf(r.time);
@@ -22,6 +23,7 @@ function serve(n, lasts = () => 1e6, ended = false, step = 1) {
     const { searchParams: q } = new URL(address, 'http://radar');
     const at = (name, otherwise) => (q.get(name) ? nsOf(q.get(name)) : otherwise);
     const [since, until] = [at('since', -Infinity), at('until', Infinity)];
+    await hold;
     const rows = all.filter((r) => r.sent >= since && r.sent < until);
     return new Response(JSON.stringify({ rows: q.get('oldest') ? rows.slice(0, q.get('limit')) : rows.slice(-q.get('limit')) }));
   };
@@ -76,3 +78,26 @@ for (const [what, n, step, waits] of [['some wait', 14000, 1, (i) => (i % 2 ? 20
     }
   });
 }
+
+test('what is loaded beyond is dropped when its mode, domain or moment is gone', async () => {
+  serve(12000);
+  const leave = {
+    mode: () => player.goLive(),
+    domain: () => { store.state.value = { ...store.state.value, domain: 'other', t: '' }; },
+    moment: () => { store.state.value = { ...store.state.value, t: `${begun + 8}.000000000` }; },
+  };
+  for (const [what, go] of Object.entries(leave)) {
+    await open();
+    let answer;
+    hold = new Promise((done) => { answer = done; });
+    const gone = player.goBeyond(-1);
+    go();
+    await Promise.resolve();
+    answer();
+    hold = undefined;
+    await gone;
+    const { t } = store.state.value;
+    assert.deepEqual([window(), player.loaded.value.loading], [[7000, 11999], false], what);
+    assert.equal(t, { mode: '', domain: t, moment: `${begun + 8}.000000000` }[what], what);
+  }
+});
