@@ -64,6 +64,7 @@ func TestNeverSilent(t *testing.T) {
 	says("no node", "o node is left: what was measured is still here; end the domain with: radar detach --domain "+w.lab)
 	p.wait("the drawing is as it was last", `radar.store.graph.vertices.size > 0`)
 	p.show("topology", "domain", w.lab, "mode", "machine")
+	p.wait("the server says that no node is left", `radar.store.topology.value && !radar.store.topology.value.nodes?.length`)
 	p.wait("the time machine draws what packets passed", `radar.player.loaded.value.packets > 0 && radar.store.graph.edges.length > 0 && radar.player.machine.journeys[0].record.hops.every((h) => document.querySelector('[data-node="' + h.node + '"]'))`)
 	p.show("topology", "domain", w.lab, "mode", "live")
 	if out, err := exec.Command(w.radar, "detach", "--domain", w.lab, "--no-drain").CombinedOutput(); err != nil {

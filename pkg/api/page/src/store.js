@@ -104,18 +104,20 @@ export function setTopology(answer) {
   batch(() => {
     topology.value = answer;
     if (answer.nodes?.length) {
-      passed = undefined;
+      passed = passing = undefined;
       draw(answer);
-    }
+    } else if (passing) drawPassed(passing);
     for (const row of directions(answer)) totals.set(row.id, { ...row, grew: hasGrown(row) });
   });
 }
 
 let passed; // what is drawn where no answer had nodes
+let passing; // the packets that came before the first answer
 
-/** Draws what packets have passed where there is no drawing: whoever comes when the nodes are gone has none. */
+/** Draws what packets have passed where no node is left: whoever comes then has no drawing. The first answer says whether. */
 export function drawPassed(records) {
-  if (graph.vertices.size && !passed) return;
+  passing = topology.value ? undefined : records;
+  if (passing || topology.value.nodes?.length || graph.vertices.size && !passed) return;
   passed = passedBy(records, passed);
   draw(passed);
 }
@@ -235,7 +237,7 @@ function applyPacket(name, record) {
 export function forget() {
   batch(() => {
     topology.value = undefined;
-    passed = undefined;
+    passed = passing = undefined;
     graph = graphOf(undefined);
     graphChanged.value++;
     tick.value = undefined;

@@ -84,6 +84,11 @@ test('when no node is left the drawing stays, and whoever comes then sees what p
   store.drawPassed([there]);
   assert.deepEqual(drawn(), [['a'], []]); // there is a drawing
   store.forget();
+  store.drawPassed([there]);
+  assert.deepEqual(drawn(), [[], []]); // whether nodes are left is not known yet
+  store.setTopology(gone);
+  assert.deepEqual(drawn(), [['a', 'b', 'c'], ['a/x > b/y', 'b/z > c/y']]);
+  store.forget();
 });
 
 test('links that only switches tell of are used if their packets became more', () => {
