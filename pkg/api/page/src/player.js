@@ -57,12 +57,28 @@ export async function loadMachine(more = {}, at = undefined) {
   }
 }
 
+/** The range of time that is chosen. */
+const range = () => `${store.state.value.since} ${store.state.value.until}`;
+
+/** Whether nothing was found beyond that end, in the range that is chosen. */
+const wasEnd = (direction) => loaded.value.end === direction && loaded.value.range === range();
+
+/** Whether nothing will be found there, either: later packets may come to a domain that runs. */
+export const isAtEnd = (direction) => wasEnd(direction) && (direction < 0 || store.whole.value !== '');
+
+/** What there is to say of that end: empty if nobody has looked. */
+export function saidOfEnd(direction) {
+  if (!wasEnd(direction)) return '';
+  const { since, until } = store.state.value;
+  return `no ${direction < 0 ? 'earlier' : 'later'} packets are known${(direction < 0 ? since : until) ? ' in the chosen range of time' : isAtEnd(direction) ? '' : ' yet'}`;
+}
+
 /**
  * Goes beyond what is loaded: to the last event before its first packet, or to the first after its last one. Packets at the
  * seam are loaded again, since those that were under way belong to both.
  */
 export async function goBeyond(direction) {
-  if (!machine.journeys.length || loaded.value.loading) return;
+  if (!machine.journeys.length || loaded.value.loading || isAtEnd(direction)) return;
   const [first, last] = [machine.first, machine.journeys.at(-1).start];
   const { signal: stopped } = going = loading = new AbortController();
   loaded.value = { ...loaded.value, loading: true };
@@ -70,7 +86,7 @@ export async function goBeyond(direction) {
     const rows = await (direction > 0 ? laterThan(first, last, stopped) : earlierThan(first, last, stopped));
     if (stopped.aborted) return;
     if (!rows) {
-      loaded.value = { ...loaded.value, loading: false, end: direction };
+      loaded.value = { ...loaded.value, loading: false, end: direction, range: range() };
       return;
     }
     const { t } = machine;

@@ -43,8 +43,10 @@ function Live() {
 function Controls() {
   const { speed } = store.state.value;
   const { packets, lost, loading, error, end } = player.loaded.value;
-  const beyond = (direction, text, which) => html`<button class="quiet beyond" disabled=${!packets || loading || end === direction}
-    title=${end === direction ? `No ${which} packets are known` : `Load the ${which} packets`} onClick=${() => player.goBeyond(direction)}>${text}</button>`;
+  const atEnd = player.saidOfEnd(end);
+  // A button that is disabled would lose the focus to nothing: it says that it does nothing now.
+  const beyond = (direction, text, which) => html`<button class="quiet beyond" aria-disabled=${!packets || loading || player.isAtEnd(direction)}
+    title=${(end === direction && atEnd) || `Load the ${which} packets`} onClick=${() => player.goBeyond(direction)}>${text}</button>`;
   const playing = player.playing.value;
   const { machine } = player;
   const t = player.now.value;
@@ -62,7 +64,7 @@ function Controls() {
       aria-valuetext=${duration(t - machine.first)}
       onInput=${(e) => { player.playing.value = false; player.seek(machine.first + Number(e.target.value) * (machine.last - machine.first)); }} />
       <div class="ends"><output class="moment">${packets ? clock(player.isoOf(t)) : '–'} <span class="muted">+${duration(t - machine.first)}</span></output>
-        <span class=${error ? 'lost' : 'muted'}>${error || (loading ? 'loading…' : html`${count(packets)} packets, ${count(lost)} lost`)}</span></div></div>
+        <span role="status" class=${error ? 'lost' : 'muted'}>${error || (loading ? 'loading…' : html`${count(packets)} packets, ${count(lost)} lost${atEnd && ` · ${atEnd}`}`)}</span></div></div>
     ${beyond(1, 'Later', 'later')}
     <button class="quiet reload" title="Load the newest packets again" onClick=${() => player.enterMachine({}, undefined)}>Reload</button>`;
 }

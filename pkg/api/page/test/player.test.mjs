@@ -14,12 +14,14 @@ const timeOf = (ms) => `${new Date(begun * 1000 + ms).toISOString().slice(0, 19)
 const nsOf = (text) => (Date.parse(`${text.slice(0, 19)}Z`) / 1000 - begun) * 1e9 + Number(text.slice(20, -1).padEnd(9, '0'));
 
 /** A server that has n packets, one each millisecond, each for so long under way. It gives them as they ended if asked to. */
+let asked = 0;
 let hold; // what an answer waits for
 function serve(n, lasts = () => 1e6, ended = false, step = 1) {
   const all = Array.from({ length: n }, (_, i) => ({ id: `p${i}`, state: 'delivered', time: timeOf(i * step), src: 'a', dst: 'b', proto: 'udp', hops: [{ node: 'a', port: 'x', at_ns: 0 }, { node: 'b', in_port: 'y', at_ns: lasts(i) }] }));
   for (const r of all) r.sent = nsOf(r.time);
   if (ended) all.sort((a, b) => a.sent + a.hops[1].at_ns - b.sent - b.hops[1].at_ns);
   globalThis.fetch = async (address) => {
+    asked++;
     const { searchParams: q } = new URL(address, 'http://radar');
     const at = (name, otherwise) => (q.get(name) ? nsOf(q.get(name)) : otherwise);
     const [since, until] = [at('since', -Infinity), at('until', Infinity)];
@@ -100,4 +102,26 @@ test('what is loaded beyond is dropped when its mode, domain or moment is gone',
     assert.deepEqual([window(), player.loaded.value.loading], [[7000, 11999], false], what);
     assert.equal(t, { mode: '', domain: t, moment: `${begun + 8}.000000000` }[what], what);
   }
+});
+
+test('what is known to be an end is not asked again, but later packets may come to a domain that runs', async () => {
+  for (const source of ['ring', 'recording']) {
+    serve(10);
+    store.domains.value = [{ name: 'lab', source }];
+    await open();
+    for (const direction of [-1, 1]) {
+      player.seek(direction > 0 ? player.machine.last : player.machine.first);
+      await player.step(direction);
+      const before = asked;
+      await player.step(direction);
+      const again = source === 'ring' && direction > 0;
+      assert.deepEqual([asked - before > 0, player.isAtEnd(direction)], [again, !again], `${source} ${direction}`);
+      assert.equal(player.saidOfEnd(direction), direction < 0 ? 'no earlier packets are known' : `no later packets are known${again ? ' yet' : ''}`);
+    }
+    store.state.value = { ...store.state.value, until: '2030-01-01T00:00:00Z' };
+    assert.ok(!player.isAtEnd(1));
+    await player.goBeyond(1);
+    assert.equal(player.saidOfEnd(1), 'no later packets are known in the chosen range of time');
+  }
+  store.domains.value = [];
 });
