@@ -118,7 +118,7 @@ document.addEventListener('keydown', (e) => {
   const number = Number(e.key);
   if (number >= 1 && number <= views.length) store.go({ view: views[number - 1] });
   else if (onDrawing.includes(e.key) && store.state.value.view !== 'topology') return;
-  else if (!actions[e.key] || (e.key === ' ' && e.target.closest?.('button:not(.modes [aria-pressed=true]), a, summary, tr'))) return;
+  else if (!actions[e.key] || (e.key === ' ' && e.target.closest?.('button:not(.to-machine[aria-pressed=true]), a, summary, tr'))) return;
   else actions[e.key]();
   e.preventDefault();
 });

@@ -16,7 +16,7 @@ export function TimeBar() {
   return html`<section class="timebar" aria-label="Time machine">
     <div class="modes" role="group" aria-label="Mode">
       <button aria-pressed=${mode === 'live'} onClick=${player.goLive}>${store.whole.value ? `The whole ${store.whole.value}` : html`<i class=${alive ? 'live on' : health.trouble.value.length ? 'live off' : 'live'}></i>Live`}</button>
-      <button aria-pressed=${mode === 'machine'} onClick=${() => mode !== 'machine' && player.enterMachine()}>Time machine</button>
+      <button class="to-machine" aria-pressed=${mode === 'machine'} onClick=${() => mode !== 'machine' && player.enterMachine()}>Time machine</button>
     </div>
     ${mode === 'live' ? html`<${Live} />` : html`<${Controls} />`}
   </section>`;
