@@ -116,7 +116,8 @@ function Flow({ name }) {
   const flow = ask.answer?.rows?.find((row) => flowKey(row) === name); // no other one, whatever the filter lets through
   const followed = store.state.value.flow === name;
   const follow = () => (followed ? player.unfollow() : player.follow(name));
-  const explain = explainCommand(store.domains.value.find((d) => d.name === store.state.value.domain), name);
+  const domain = store.domains.value.find((d) => d.name === store.state.value.domain);
+  const explain = flow && explainCommand(domain, name); // of what is only in the address no command is made
   const latency = by.answer?.rows?.length === 1 ? by.answer.rows[0] : flow?.latency;
   return html`<h2>${flowTitle(name)}</h2>
     <p><button class="primary" onClick=${follow}>${followed ? 'Follow all flows again' : 'Follow it in the time machine'}</button></p>
@@ -125,7 +126,7 @@ function Flow({ name }) {
       ['delivered', `${count(flow.delivered)} (${share(flow.delivered, flow.packets)})`], ['left', flow.left || undefined],
       ['lost', html`<span class=${flow.lost ? 'loss-text' : ''}>${count(flow.lost)} (${share(flow.lost, flow.packets)})</span>`], ['expired', flow.expired || undefined],
       ['jitter', duration(flow.jitter_ns)], ['reordered', flow.reordered !== undefined ? `${count(flow.reordered)} (${share(flow.reordered, flow.packets)})` : undefined]]} />`}
-    ${explain && html`<p class="muted">${name.startsWith('tcp') ? 'Why it was slow, and why data was sent again' : 'Why it was slow'}: <code>${explain}</code></p>`}
+    ${explain && html`<p class="muted">${name.startsWith('tcp') ? 'Why it was slow, and why data was sent again' : 'Why it was slow'}${domain.source === 'recording' ? ', in the folder that has the recording' : ''}: <code>${explain}</code></p>`}
     ${latency && html`<h3>Latency, end to end <span class="muted">(bars: logarithmic)</span></h3><${Percentiles} row=${latency} />`}
     ${flow?.path_list && html`<h3>Paths</h3><ul class="paths">${flow.path_list.map((p) => html`<li><span class="share"><i style=${{ width: `${p.packets / flow.packets * 100}%` }}></i></span>
       ${p.path} <span class="muted">${count(p.packets)}</span></li>`)}</ul>`}<//>`;

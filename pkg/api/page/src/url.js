@@ -125,6 +125,7 @@ const quoted = (text) => (/^[\w.:/@%+,=-]+$/.test(text) && !text.startsWith('-')
 
 /**
  * The command that says why a flow was slow, and why its data was sent again, where radar can: undefined of anything else.
+ * Of a recording the server says no more than the name: the command is for the folder that has it.
  * @param {{name: string, source: string, file?: string}|undefined} domain @param {string} key
  */
 export function explainCommand(domain, key) {
