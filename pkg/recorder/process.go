@@ -46,7 +46,8 @@ type Status struct {
 type Running struct {
 	host.Process
 	Status
-	file *os.File // with its status; nil: it has said none yet
+	Ended bool     `json:"-"` // Await had to end it
+	file  *os.File // with its status; nil: it has said none yet
 }
 
 // Find returns a domain's recorder in the background; nil: there is none.
@@ -108,13 +109,14 @@ func (r *Running) Await(ctx context.Context) error {
 	for end := time.Now().Add(patience); r.Alive() && time.Now().Before(end) && ctx.Err() == nil; {
 		time.Sleep(20 * time.Millisecond)
 	}
-	if !r.Alive() {
-		if r.file == nil {
-			return nil
-		}
-		return r.read()
+	var err error
+	if r.Ended = r.Alive(); r.Ended {
+		err = r.End(context.WithoutCancel(ctx), "recorder", patience, unix.SIGTERM, unix.SIGKILL)
 	}
-	return r.End(context.WithoutCancel(ctx), "recorder", patience, unix.SIGTERM, unix.SIGKILL)
+	if r.file != nil {
+		err = errors.Join(err, r.read()) // who was asked to end may have finished
+	}
+	return err
 }
 
 // Claim is the role of a domain's recorder in the background.

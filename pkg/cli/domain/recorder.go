@@ -108,12 +108,14 @@ func awaitRecorder(k *kit.Kit, ctx context.Context, r *recorder.Running) error {
 	err := r.Await(ctx)
 	switch {
 	case r.Dir == "": // it has said nothing yet
+	case r.Kept == nil && r.Ended:
+		fmt.Fprintf(k.Stderr, "radar: the recorder was ended before it had finished; what it has kept: radar packets -r %s\n", words.Arg(r.Dir))
 	case r.Kept == nil:
-		fmt.Fprintf(k.Stderr, "radar: the recorder was ended before it had finished; what it has kept: radar packets -r %s\n", r.Dir)
+		fmt.Fprintf(k.Stderr, "radar: the recorder ended before it had finished; what it has kept: radar packets -r %s\n", words.Arg(r.Dir))
 	case *r.Kept == 0:
 		fmt.Fprintf(k.Stderr, "radar: no packet was kept in %s\n", r.Dir)
 	default:
-		fmt.Fprintf(k.Stderr, "radar: %s kept in %s; look at them with: radar packets -r %s\n", words.PacketsWere(*r.Kept), r.Dir, r.Dir)
+		fmt.Fprintf(k.Stderr, "radar: %s kept in %s; look at them with: radar packets -r %s\n", words.PacketsWere(*r.Kept), r.Dir, words.Arg(r.Dir))
 	}
 	for _, cause := range answer.SortedKeys(r.NotKept) {
 		fmt.Fprintf(k.Stderr, "radar: %s not recorded in %s: %s\n", words.PacketsWere(r.NotKept[cause]), r.Dir, cause)
