@@ -93,8 +93,9 @@ func (t *lossTable) add(p *sent) {
 	l := p.loss
 	key := lossKey{l.Node, l.Port, l.At, l.Reason, l.Qdisc, l.Function, p.fate == dropped}
 	// The receiver drops for one reason in several functions: TCP's wrong checksums in one for sockets that somebody uses
-	// just then, in another for the rest. They are one cause.
-	several := key.afterDelivery && key.reason != "" && key.reason != record.NotSpecified && !slices.Contains(defragFunctions, key.function)
+	// just then, in another for the rest. They are one cause. Of netfilter only the function tells a rule from the rest.
+	several := key.afterDelivery && key.reason != "" && key.reason != record.NotSpecified && key.reason != "NETFILTER_DROP" &&
+		!slices.Contains(defragFunctions, key.function)
 	if several {
 		key.function = ""
 	}

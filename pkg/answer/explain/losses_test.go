@@ -19,24 +19,35 @@ func TestNetfilter(t *testing.T) {
 	full := []rules.NoFreePort{{Proto: "tcp", To: netip.MustParseAddrPort("10.0.3.2:5201")}}
 	for _, c := range []struct {
 		function string
+		local    bool                // after delivery
 		node     *placenow.Netfilter // nil: it cannot be asked
 		want     Cause
 	}{
-		{rule, nil, ByFirewall},
-		{hook, nil, ByNetfilter},
-		{hook, &placenow.Netfilter{Rules: true}, ByFirewall},
-		{hook, &placenow.Netfilter{}, ByNetfilter},
-		{hook, &placenow.Netfilter{Rules: true, ConntrackDrops: 3}, ByNetfilter},
-		{hook, &placenow.Netfilter{Rules: true, ConntrackUnknown: true}, ByNetfilter},
-		{hook, &placenow.Netfilter{ConntrackDrops: 3, ConntrackNotInserted: 3, NoFreePort: full}, ByNetfilter},
+		{rule, false, nil, ByFirewall},
+		{rule, true, nil, ByFirewall},
+		{hook, false, nil, ByNetfilter},
+		{hook, true, nil, ByNetfilter},
+		{hook, false, &placenow.Netfilter{Rules: true}, ByFirewall},
+		{hook, true, &placenow.Netfilter{Rules: true}, ByFirewall},
+		{hook, false, &placenow.Netfilter{}, ByNetfilter},
+		{hook, false, &placenow.Netfilter{Rules: true, ConntrackDrops: 3}, ByNetfilter},
+		{hook, false, &placenow.Netfilter{Rules: true, ConntrackUnknown: true}, ByNetfilter},
+		{hook, false, &placenow.Netfilter{ConntrackDrops: 3, ConntrackNotInserted: 3, NoFreePort: full}, ByNetfilter},
 	} {
-		w := &wire{}
+		w, place := &wire{}, "r1"
 		for i := range 4 {
-			lose(w.packet(true, float64(i)*1000, 1000, packet.TCPSyn, -1, 0, 64240, 0), record.Loss{Node: "r1", Port: "eth1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: c.function})
+			r := w.packet(true, float64(i)*1000, 1000, packet.TCPSyn, -1, 0, 64240, 0)
+			loss := record.Loss{Node: "r1", Port: "eth1", At: record.AtNode, Reason: "NETFILTER_DROP", Function: c.function}
+			if c.local {
+				place, loss.Node, loss.Port = "h2", "h2", "eth0"
+				r.LocalDrop = &loss
+			} else {
+				lose(r, loss)
+			}
 		}
 		a := New(flow)
 		a.Place = func(l *LossRow, of aggregate.Flow, bytes uint64) (now placenow.Place) {
-			if of.Src != "10.0.0.1" || *of.Dport != 5201 || bytes != 52 || l.AfterDelivery {
+			if of.Src != "10.0.0.1" || *of.Dport != 5201 || bytes != 52 || l.AfterDelivery != c.local {
 				t.Errorf("asked for %+v of %d bytes, %+v", of, bytes, l)
 			}
 			now.Netfilter = c.node
@@ -46,8 +57,8 @@ func TestNetfilter(t *testing.T) {
 			a.Add(r)
 		}
 		ans, ok := a.Finish()
-		if !ok || ans.Cause != c.want || ans.Place != "r1" || !ans.NotBegun || ans.Loss.Netfilter != c.node {
-			t.Errorf("%s, the node says %+v: %s at %s, want %s", c.function, c.node, ans.Cause, ans.Place, c.want)
+		if !ok || ans.Cause != c.want || ans.Place != place || !ans.NotBegun || ans.Loss.Netfilter != c.node {
+			t.Errorf("%s, after delivery %v, the node says %+v: %s at %s, want %s", c.function, c.local, c.node, ans.Cause, ans.Place, c.want)
 		}
 	}
 }
