@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -316,6 +317,13 @@ func TestSeveralFunctions(t *testing.T) {
 	a := w.explained(t, f)
 	if a.Cause != ByLoss || len(a.Losses) != 1 || a.Loss.Packets != 10 || a.Loss.Ratio != 0.1 || a.Loss.Function != "udp_recvmsg" {
 		t.Errorf("%s by %+v, of %+v", a.Cause, a.Loss, a.Losses)
+	}
+	var table lossTable
+	for i := range 1000 {
+		table.add(&sent{fate: dropped, segs: 1, loss: &record.Loss{Node: "h2", Reason: "UDP_CSUM", Function: fmt.Sprint("f", i%500)}})
+	}
+	if list := table.list(); len(list) != 1 || list[0].packets != 1000 || len(list[0].functions) != maxFunctions {
+		t.Errorf("of 500 functions %+v", list)
 	}
 }
 

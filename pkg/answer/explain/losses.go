@@ -86,8 +86,8 @@ type lossTable struct {
 	more uint64 // packets lost at places that there was no room for
 }
 
-// maxPlaces is how many are told apart.
-const maxPlaces = 256
+// maxPlaces is how many are told apart, maxFunctions how many functions of each.
+const maxPlaces, maxFunctions = 256, 8
 
 func (t *lossTable) add(p *sent) {
 	l := p.loss
@@ -114,7 +114,7 @@ func (t *lossTable) add(p *sent) {
 			one.functions = make(map[string]uint64)
 		}
 	}
-	if several {
+	if _, known := one.functions[l.Function]; several && (known || len(one.functions) < maxFunctions) {
 		one.functions[l.Function] += uint64(p.segs)
 	}
 	one.packets += uint64(p.segs)
