@@ -327,21 +327,32 @@ func TestSeveralFunctions(t *testing.T) {
 	}
 }
 
-// TestNobodyListens: datagrams that nobody takes are lost; the last ones, for a program that has ended, are not the cause.
+// TestNobodyListens: datagrams that nobody takes are lost, at however many places; the last ones, for a program that has
+// ended, are not the cause.
 func TestNobodyListens(t *testing.T) {
-	for from, want := range map[int]Cause{0: ByLoss, 95: Nothing} {
+	for _, c := range []struct {
+		what    string
+		refused func(i int) bool
+		want    Cause
+	}{
+		{"all", func(int) bool { return true }, ByLoss},
+		{"the last five", func(i int) bool { return i >= 95 }, Nothing},
+		{"all but one of 25", func(i int) bool { return i%25 != 0 }, ByLoss},
+		{"those in the middle", func(i int) bool { return i >= 30 && i < 79 }, ByLoss},
+		{"the last 80", func(i int) bool { return i >= 20 }, ByLoss},
+	} {
 		w := &wire{}
 		for i := range 100 {
 			r := w.packet(true, float64(i), 300, 0, 0, 0, 0, 0)
 			r.Proto, r.Len, r.TCPSeq, r.TCPFlags, r.TCPWindow, r.TCPPayload = "udp", 1028, nil, nil, nil, nil
-			if i >= from {
-				r.LocalDrop = &record.Loss{Node: "h2", Port: "eth0", At: record.AtNode, Reason: "NO_SOCKET", Function: "__udp4_lib_rcv"}
+			if c.refused(i) {
+				r.LocalDrop = &record.Loss{Node: "h2", Port: fmt.Sprint("eth", i%3), At: record.AtNode, Reason: "NO_SOCKET", Function: "__udp4_lib_rcv"}
 			}
 		}
 		f := flow
 		f.Proto = "udp"
-		if a := w.explained(t, f); a.Cause != want {
-			t.Errorf("nobody listens from packet %d on: %s by %+v", from, a.Cause, a.Loss)
+		if a := w.explained(t, f); a.Cause != c.want {
+			t.Errorf("nobody takes %s: %s by %+v", c.what, a.Cause, a.Loss)
 		}
 	}
 }

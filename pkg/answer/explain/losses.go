@@ -175,10 +175,8 @@ var endReasons = []string{"TCP_FLAGS", "NO_SOCKET", "TCP_CLOSE", "TCP_RESET", "T
 // defragFunctions put fragments together, and free those of which others are missing.
 var defragFunctions = []string{"ip_defrag", "ip_expire", "ip_frag_queue", "ipv6_frag_rcv", "ip6_expire_frag_queue", "inet_frag_rbtree_purge", "nf_ct_frag6_gather"}
 
-// isOver reports whether a packet came for a connection that was over.
-func (p *sent) isOver() bool {
-	return p.fate == dropped && p.flow.Proto == "tcp" && p.payload > 0 && slices.Contains(endReasons, p.loss.Reason)
-}
+// isOver reports whether the receiver dropped data of TCP because its connection was over.
+func (p *sent) isOver() bool { return slices.Contains(endReasons, p.loss.Reason) }
 
 // ofHook reports whether netfilter's hooks have freed packets themselves: the kernel does not say then who refused them.
 func (p *lossPlace) ofHook() bool {

@@ -4,6 +4,7 @@ package explain
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/vnetradar/radar/pkg/record"
 )
@@ -14,6 +15,7 @@ type decision struct {
 	c        *conn
 	h, other *half
 	spent    Times // Answer.Time; zero for a flow that has none, as UDP
+	ended    bool  // hasEnded
 }
 
 // What counts as much.
@@ -34,6 +36,7 @@ const (
 
 // decide sets the cause.
 func (d *decision) decide() {
+	d.ended = d.hasEnded()
 	d.Unassembled = d.refused(byPieces)
 	for _, rule := range []func() bool{d.notSeen, d.notBegun, d.refusedLater, d.slowSetup, d.byMTU, d.bySaturatedQueue, d.byAckLosses, d.byEnds, d.byLosses, d.byQueue, d.bySpikes, d.byOrder, d.byMarks, d.byLateAcks, d.byDelay, d.byReset} {
 		if rule() {
@@ -271,14 +274,27 @@ func (d *decision) refused(kind lossKind) (packets uint64) {
 	return packets
 }
 
-// kind is what losses mean for this flow. Datagrams have no connection that could be over: where nobody took most of them,
-// nobody listened.
+// kind is what losses mean for this flow. Datagrams have no connection that could be over: where nobody took them, nobody
+// listened, unless the program had ended.
 func (d *decision) kind(l *LossRow) lossKind {
 	kind := l.of.kind()
-	if kind == byEnd && d.Proto != "tcp" && 2*l.of.data >= d.Packets {
+	if kind == byEnd && d.Proto != "tcp" && !d.ended {
 		return onWay
 	}
 	return kind
+}
+
+// hasEnded reports whether datagrams that nobody took came after the program had ended: it has taken most, and none after
+// the first of them.
+func (d *decision) hasEnded() bool {
+	var n uint64
+	first := int64(math.MaxInt64)
+	for i := range d.Losses {
+		if l := &d.Losses[i]; l.Way == "data" && l.of.kind() == byEnd {
+			n, first = n+l.of.data, min(first, l.of.first)
+		}
+	}
+	return d.h.reached > 0 && d.h.reached < first && 2*n < d.Packets
 }
 
 // mostLost is the place where most data was lost; nil: none was.
