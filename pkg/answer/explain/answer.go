@@ -20,7 +20,7 @@ const (
 	ByReceiver   Cause = "slow_receiver" // the receiver read, or acknowledged, too slowly
 	BySender     Cause = "slow_sender"   // the sender had nothing to send
 	ByFirewall   Cause = "firewall"      // a rule refused packets
-	ByNetfilter  Cause = "netfilter"     // NAT had no free port, or conntrack refused packets, or may have, or a rule
+	ByNetfilter  Cause = "netfilter"     // NAT, conntrack or a rule refused packets: the node does not say which
 	ByMTU        Cause = "mtu"           // packets were larger than a link takes, and the sender did not learn of it
 	ByReordering Cause = "reordering"    // packets overtook each other, and so were taken for lost
 	ByECN        Cause = "ecn"           // a queue marked packets to signal congestion

@@ -221,8 +221,8 @@ func lossText(a *explain.Answer) string {
 	}
 	if l.AfterDelivery {
 		text := fmt.Sprintf("%s dropped %s after delivery%s%s%s", where, what, onWay(a), late, reasonText(l))
-		if strings.HasSuffix(l.Reason, "_CSUM") || l.Reason == "NO_SOCKET" {
-			text += ": " + Reasons[l.Reason]
+		if why := Reasons[l.Reason]; why != "" && (strings.HasSuffix(l.Reason, "_CSUM") || l.Reason == "NO_SOCKET") {
+			text += ": " + why
 		}
 		return text
 	}
@@ -387,7 +387,11 @@ func nothingText(a *explain.Answer) string {
 	if a.Held != "" {
 		return text + ". What it waited for most: " + heldText(a, a.Held)
 	}
-	text += ", and neither queues, losses nor windows made it wait"
+	if a.Dropped == 0 {
+		text += ", and neither queues, losses nor windows made it wait"
+	} else {
+		text += fmt.Sprintf(", and neither queues nor windows made it wait. %s dropped %s after delivery", orEnd(a.Receiver, a.Dst), words.Plural(int(a.Dropped), "packet"))
+	}
 	if a.Proto == "udp" && a.AckPackets == 0 {
 		text += ". Between these addresses and ports nothing came back"
 	}

@@ -51,7 +51,7 @@ func partText(q *explain.QueueRow) string {
 	if q.RateBps == 0 || 2*q.RateBps >= q.ConfiguredBps {
 		return ""
 	}
-	return fmt.Sprintf("; of that rate the flow got %s: others wait in the same queue, or its class has no more", words.Rate(q.RateBps))
+	return fmt.Sprintf("; the flow got %s of the %s: others wait in the same queue, or its class has no more", words.Rate(q.RateBps), words.Rate(q.ConfiguredBps))
 }
 
 // limitText is what a queue holds, where it has dropped packets.
