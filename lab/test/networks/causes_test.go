@@ -101,7 +101,10 @@ var causes = []network{
 			w.sh("r", `nft 'add table ip n; add chain ip n pre { type nat hook prerouting priority -100; }; add rule ip n pre ip daddr 192.0.2.1 tcp dport 80 dnat to 10.2.0.14:8080'`)
 		},
 		symptom: func(w *world) bool { return w.connect("a", "192.0.2.1:80", 1) != nil },
-		asks:    []ask{{"loss", []string{`\br\b`, `no ARP answer; no node of the domain has 10\.2\.0\.14`}, ""}},
+		asks: []ask{
+			{"loss", []string{`\br\b`, `no ARP answer; no node of the domain has 10\.2\.0\.14`}, ""},
+			{"explain", []string{`no ARP answer; no node of the domain has 10\.2\.0\.14`}, ""},
+		},
 	},
 	{
 		name: "conntrack zone of one direction", nodes: "a r b",

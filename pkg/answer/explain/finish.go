@@ -58,20 +58,14 @@ func request(r *record.Record) *placenow.Request {
 	if len(r.Hops) == 0 || r.Src == "" || r.Dport == nil {
 		return nil
 	}
-	src, dst, port := r.Src, r.Dst, *r.Dport
-	for i := range r.Hops {
-		h := &r.Hops[i]
-		src, dst = cmp.Or(h.Src, src), cmp.Or(h.Dst, dst)
-		if h.Dport != nil {
-			port = *h.Dport
-		}
-	}
-	from, err := netip.ParseAddr(src)
-	to, failed := netip.ParseAddr(dst)
+	node := r.Hops[len(r.Hops)-1].Node
+	f := flowAt(r, node)
+	from, err := netip.ParseAddr(f.Src.Addr)
+	to, failed := netip.ParseAddr(f.Dst.Addr)
 	if err != nil || failed != nil {
 		return nil
 	}
-	return &placenow.Request{Node: r.Hops[len(r.Hops)-1].Node, From: from, To: to, Proto: r.Proto, Port: port}
+	return &placenow.Request{Node: node, From: from, To: to, Proto: r.Proto, Port: f.Dst.Port}
 }
 
 // configured asks what queues declare. A port that declares a rate is one of the flow's queues though nothing has waited.

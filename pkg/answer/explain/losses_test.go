@@ -63,6 +63,32 @@ func TestNetfilter(t *testing.T) {
 	}
 }
 
+// TestLossTranslated: a node is asked about a flow as it was where its packets were lost, not as other nodes know it.
+func TestLossTranslated(t *testing.T) {
+	for place, want := range map[string]aggregate.Flow{
+		"h1": {Proto: "tcp", Src: "10.0.0.1", Dst: "10.0.3.2", Sport: ptr(4000), Dport: ptr(5201)},
+		"r1": {Proto: "tcp", Src: "192.0.2.1", Dst: "10.0.3.2", Sport: ptr(60000), Dport: ptr(5201)},
+		"h2": {Proto: "tcp", Src: "192.0.2.1", Dst: "10.0.3.9", Sport: ptr(60000), Dport: ptr(8080)},
+	} {
+		w := &wire{nat: true}
+		r := w.packet(true, 0, 1000, packet.TCPSyn, -1, 0, 64240, 0)
+		r.Hops[2].Dst, r.Hops[2].Dport = "10.0.3.9", ptr(8080)
+		r.LocalDrop = &record.Loss{Node: place, At: record.AtNode, Reason: "NETFILTER_DROP", Function: "nft_do_chain"}
+		a, asked := New(flow), false
+		a.Place = func(_ *LossRow, of aggregate.Flow, _ uint64) (now placenow.Place) {
+			asked = true
+			if of.Src != want.Src || of.Dst != want.Dst || *of.Sport != *want.Sport || *of.Dport != *want.Dport {
+				t.Errorf("at %s asked for %+v, want %+v", place, of, want)
+			}
+			return now
+		}
+		a.Add(r)
+		if _, ok := a.Finish(); !ok || !asked {
+			t.Errorf("at %s nobody was asked", place)
+		}
+	}
+}
+
 // TestNoAnswer: the node is asked why, as it saw the SYN, and only if nobody answered.
 func TestNoAnswer(t *testing.T) {
 	why := &placenow.Cause{Kind: placenow.QueueFull, Node: "h2"}

@@ -37,7 +37,7 @@ type sent struct {
 	arrival int64 // when it came to the other end; -1: it did not, or that is not known
 	fate    fate
 	loss    *record.Loss
-	flow    Flow // as its source sent it; later fragments have no ports
+	flow    Flow // as it was where it was lost, or seen last; later fragments have no ports
 
 	tcp        bool // the fields of TCP's header are known
 	seq, end   int64
@@ -106,12 +106,39 @@ func newSent(r *record.Record, dir direction) *sent {
 			p.fate, p.loss = dropped, copyLoss(d)
 		}
 	}
-	p.flow = Flow{Proto: r.Proto, Src: Endpoint{Addr: r.Src}, Dst: Endpoint{Addr: r.Dst}}
-	if r.Sport != nil && r.Dport != nil {
-		p.flow.Src.Port, p.flow.Dst.Port = *r.Sport, *r.Dport
+	node := ""
+	if p.loss != nil {
+		node = p.loss.Node
 	}
+	p.flow = flowAt(r, node)
 	p.addTCP(r)
 	return p
+}
+
+// flowAt is the flow of a packet as nodes had changed it when it left the last hop at a node, or, without one there, the last
+// of all.
+func flowAt(r *record.Record, node string) Flow {
+	f := Flow{Proto: r.Proto, Src: Endpoint{Addr: r.Src}, Dst: Endpoint{Addr: r.Dst}}
+	if r.Sport != nil && r.Dport != nil {
+		f.Src.Port, f.Dst.Port = *r.Sport, *r.Dport
+	}
+	end := len(r.Hops)
+	for i := range r.Hops {
+		if r.Hops[i].Node == node {
+			end = i + 1
+		}
+	}
+	for i := range r.Hops[:end] {
+		h := &r.Hops[i]
+		f.Src.Addr, f.Dst.Addr = cmp.Or(h.Src, f.Src.Addr), cmp.Or(h.Dst, f.Dst.Addr)
+		if h.Sport != nil {
+			f.Src.Port = *h.Sport
+		}
+		if h.Dport != nil {
+			f.Dst.Port = *h.Dport
+		}
+	}
+	return f
 }
 
 func (p *sent) addTCP(r *record.Record) {
