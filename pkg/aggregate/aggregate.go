@@ -202,13 +202,13 @@ func (a *Aggregates) Add(p *packet.Packet) {
 		t.Lost += n
 		way.lost += n
 		if len(p.Drops) == 0 {
-			a.tally(a.losses, p, &p.Loss, f)
+			a.tally(a.losses, p, &p.Loss, -1, f)
 		}
 	case record.Expired:
 		t.Expired += n
 		way.expired += n
 		if p.Missing {
-			a.tally(a.losses, p, &p.Loss, f)
+			a.tally(a.losses, p, &p.Loss, -1, f)
 		}
 		if p.Moved {
 			t.Moved += n
@@ -219,7 +219,7 @@ func (a *Aggregates) Add(p *packet.Packet) {
 	}
 	if p.LocalDrop {
 		t.LocalDrops += n
-		a.tally(a.localDrops, p, &p.Loss, f)
+		a.tally(a.localDrops, p, &p.Loss, -1, f)
 	}
 	if p.Tree {
 		a.addBranchDrops(p, f)

@@ -323,3 +323,39 @@ func TestLossOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestThere: a flow is told as it was at each place where it was lost, whatever its other packets met.
+func TestThere(t *testing.T) {
+	nat := packet.Tuple{Src: packet.AddrFrom4([4]byte{10, 0, 0, 1}), Dst: packet.AddrFrom4([4]byte{10, 0, 0, 9}), SrcPort: 1, DstPort: 80}
+	a := aggregate.New(0)
+	early := lostAt() // before it is translated
+	early.Loss.Node, early.Loss.Port = 1, 10
+	early.Hops[1].Changed, early.Hops[1].Tuple = true, nat
+	a.Add(early)
+	translated := lostAt()
+	translated.Hops[1].Changed, translated.Hops[1].Tuple = true, nat
+	a.Add(translated)
+	local := delivered()
+	local.Hops[1].Changed, local.Hops[1].Tuple = true, nat
+	local.LocalDrop, local.Loss = true, packet.Drop{Node: 3, Port: none, At: record.AtNode, Reason: "NO_SOCKET", First: true}
+	a.Add(local)
+	a.Add(delivered())
+	check := func(a *aggregate.Aggregates) {
+		t.Helper()
+		rows := append(a.Losses(letters{}), a.LocalDrops(letters{})...)
+		if len(rows) != 3 {
+			t.Fatalf("%+v", rows)
+		}
+		for i, want := range []string{"10.0.0.2", "10.0.0.9", "10.0.0.9"} {
+			if f := rows[i].TopFlows[0]; f.Dst != "10.0.0.2" || f.There.Dst != want || (*f.There.Dport == 80) != (want == "10.0.0.9") {
+				t.Errorf("at %s: to %s port %d, want %s", rows[i].Node, f.There.Dst, *f.There.Dport, want)
+			}
+		}
+	}
+	check(a)
+	again, err := a.Copy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(again)
+}

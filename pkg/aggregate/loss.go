@@ -29,6 +29,35 @@ type tally struct {
 // hit is what one flow lost at one place.
 type hit struct {
 	packets, bytes uint64
+	there          packet.Tuple // of the last of them, as nodes had changed it; zero: as it was sent
+}
+
+// add adds more of the same flow, which came later.
+func (h hit) add(more hit) hit {
+	return hit{h.packets + more.packets, h.bytes + more.bytes, more.there}
+}
+
+// there is what nodes had changed a packet's addresses and ports to when it came to a place; zero: to nothing. hop is the last
+// that was seen of it; -1: the last one at the place's node, or of all.
+func there(p *packet.Packet, d *packet.Drop, hop int) packet.Tuple {
+	for i := len(p.Hops) - 1; i >= 0 && hop < 0; i-- {
+		if p.Hops[i].Node == d.Node {
+			hop = i
+		}
+	}
+	if hop < 0 || hop >= len(p.Hops) {
+		hop = len(p.Hops) - 1
+	}
+	for range p.Hops { // a chain is no longer
+		if hop < 0 {
+			break
+		}
+		if p.Hops[hop].Changed {
+			return p.Hops[hop].Tuple
+		}
+		hop = p.Prev(hop)
+	}
+	return packet.Tuple{}
 }
 
 // EachLoss calls fn for what Losses counts of a packet, with when that was since its first stamp, ns. A place that is not
@@ -62,12 +91,12 @@ func (a *Aggregates) addBranchDrops(p *packet.Packet, f *flow) {
 			a.totals.LocalDrops += uint64(p.Segs)
 			table = a.localDrops
 		}
-		a.tally(table, p, &d.Drop, f)
+		a.tally(table, p, &d.Drop, d.Hop, f)
 	}
 }
 
-// tally counts a drop of the packet. f is nil if the packet is in no flow.
-func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.Drop, f *flow) {
+// tally counts a drop of the packet, hop as in there. f is nil if the packet is in no flow.
+func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.Drop, hop int, f *flow) {
 	k := place{d.Node, d.Port, d.At, d.Reason, d.Qdisc, d.Function.Name()}
 	if k.At == "" { // the loss did not fit into the backpack: only that it happened
 		k = place{Node: packet.NoNode, Port: packet.NoPort, At: record.AtNode}
@@ -87,7 +116,7 @@ func (a *Aggregates) tally(table map[place]*tally, p *packet.Packet, d *packet.D
 		t.skbs++
 	}
 	t.when.add(lossMoment(p, d, a.offset), uint64(p.Segs), uint64(p.Len), &a.seconds)
-	a.hit(t, f, hit{uint64(p.Segs), uint64(p.Len)})
+	a.hit(t, f, hit{uint64(p.Segs), uint64(p.Len), there(p, d, hop)})
 }
 
 // lossMoment is when a packet was freed; where nobody knows, when it was seen last.
@@ -117,5 +146,5 @@ func (a *Aggregates) hit(t *tally, f *flow, more hit) {
 	case !known:
 		a.hits++
 	}
-	t.flows[f] = hit{h.packets + more.packets, h.bytes + more.bytes}
+	t.flows[f] = h.add(more)
 }

@@ -40,8 +40,7 @@ type LossFlow struct {
 	Flow
 	Packets uint64 `json:"packets"`
 	Bytes   uint64 `json:"bytes"`
-	// There is the flow as nodes had changed it where it was lost (NAT). Of a flow of which packets arrived it is as sent: what
-	// they met may lie behind the place.
+	// There is the flow as nodes had changed it where it was lost (NAT).
 	There Flow `json:"-"`
 }
 
@@ -126,7 +125,7 @@ func sumLosses(table map[place]*tally, names packet.Names) map[LossPlace]*lossSu
 		s.t.overFlows += t.overFlows
 		s.t.when.merge(&t.when)
 		for f, h := range t.flows {
-			s.hits[f] = hit{s.hits[f].packets + h.packets, s.hits[f].bytes + h.bytes}
+			s.hits[f] = s.hits[f].add(h)
 		}
 	}
 	return sums
@@ -173,11 +172,11 @@ func lossFlowRows(table map[place]*tally, names packet.Names, keep func(*packet.
 func (f *flow) hit(h hit) LossFlow {
 	row := LossFlow{Flow: f.key.name(), Packets: h.packets, Bytes: h.bytes}
 	row.There = row.Flow
-	if f.nat != (packet.Tuple{}) && f.delivered+f.left == 0 {
+	if h.there != (packet.Tuple{}) {
 		changed := f.key
-		changed.src, changed.dst = f.nat.Src, f.nat.Dst
+		changed.src, changed.dst = h.there.Src, h.there.Dst
 		if changed.kind == portsFlow {
-			changed.sport, changed.dport = f.nat.SrcPort, f.nat.DstPort
+			changed.sport, changed.dport = h.there.SrcPort, h.there.DstPort
 		}
 		row.There = changed.name()
 	}

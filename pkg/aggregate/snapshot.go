@@ -16,7 +16,7 @@ import (
 // Numbers of the header are little-endian.
 const (
 	magic           = "radaragg"
-	snapshotVersion = 11
+	snapshotVersion = 12
 	headerBytes     = len(magic) + 4 + 4 + 4
 )
 

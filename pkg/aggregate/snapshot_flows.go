@@ -188,6 +188,7 @@ func encodeTallies(e *encoder, table map[place]*tally) {
 		for f, h := range t.flows {
 			e.boundary()
 			e.uints(uint64(f.number), h.packets, h.bytes)
+			encodeTuple(e, h.there, f.key.ipv6)
 		}
 	}
 }
@@ -199,13 +200,13 @@ func (d *decoder) tallies(a *Aggregates, table map[place]*tally, flows []*flow) 
 		t := &tally{flows: make(map[*flow]hit)}
 		d.uints(&t.packets, &t.skbs, &t.bytes, &t.overFlows)
 		t.when = d.meter(&a.seconds)
-		for range d.count(3) {
+		for range d.count(4) {
 			number := d.below(uint64(len(flows)) + 1)
-			h := hit{d.uint(), d.uint()}
 			if number == 0 {
 				d.bad = true
 				return
 			}
+			h := hit{d.uint(), d.uint(), d.tuple(flows[number-1].key.ipv6)}
 			t.flows[flows[number-1]] = h
 			a.hits++
 		}
