@@ -385,10 +385,9 @@ func TestGroups(t *testing.T) {
 
 // Scripts that ask by the first name of a flag go on, and the help has one name for it.
 func TestFirstName(t *testing.T) {
-	t.Setenv("RADAR_DOMAIN", "nobody-here")
-	_, want, _ := clitest.Radar(t, "loss", "--after-delivery")
-	if _, stderr, _ := clitest.Radar(t, "loss", "--local"); stderr != want {
-		t.Errorf("radar loss --local: %s, want %s", stderr, want)
+	want := `invalid argument "x" for "--after-delivery" flag`
+	if _, stderr, _ := clitest.Radar(t, "loss", "--local=x"); !strings.Contains(stderr, want) {
+		t.Errorf("radar loss --local=x: %s, want %s", stderr, want)
 	}
 	if stdout, _, _ := clitest.Radar(t, "loss", "--help"); strings.Contains(stdout, "--local") {
 		t.Errorf("the help has two names:\n%s", stdout)
