@@ -114,7 +114,7 @@ var causes = []network{
 			w.serve("b", "10.2.0.1:80")
 		},
 		symptom: func(w *world) bool { return w.connect("a", "10.2.0.1:80", 1) != nil },
-		asks:    []ask{{"loss", []string{`\br\b`, `policy; they answer connections that r's conntrack has in a zone of their own \(ct zone 7\)`}, ""}},
+		asks:    []ask{{"loss", []string{`\br\b`, `policy; r's conntrack has connections that they answer in a zone \(ct zone 7\), without an answer`}, ""}},
 	},
 	{
 		name: "tunnel that sends to the wrong far end", nodes: "a b n1 n2 n3 s",
@@ -138,7 +138,7 @@ var causes = []network{
 		symptom: silent("a", "10.0.0.2"),
 		asks: []ask{
 			{"paths", []string{`\ba > n1 > n2\s`}, ""},
-			{"loss", []string{`\bn2\b`, `b has 10\.0\.0\.2, and is not reached from here: n1/vx sends its frames to this node \(fdb .* dst 10\.9\.0\.2\)`}, ""},
+			{"loss", []string{`\bn2\b`, `n1/vx sends frames for 10\.0\.0\.2 to this node \(fdb .* dst 10\.9\.0\.2\), but b has it`}, ""},
 		},
 	},
 	{

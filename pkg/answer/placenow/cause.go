@@ -73,7 +73,8 @@ type inspector struct {
 	macvlans  func(topo.NodeSpec) ([]inspect.Macvlan, error)
 	numberOf  func(node, other topo.NodeSpec) (int, error)
 	unusable  func(topo.NodeSpec) ([]inspect.Address, error)
-	farEnds   func(topo.NodeSpec) ([]inspect.FarEnd, error)
+	tunnels   func(topo.NodeSpec) (inspect.Tunnels, error)
+	zoned     func(topo.NodeSpec) ([]rules.ZonedAnswer, error)
 	droppers  droppersOf
 	// hookDroppers are of what netfilter's hooks free themselves.
 	hookDroppers droppersOf
@@ -83,7 +84,7 @@ type inspector struct {
 }
 
 var theInspector = inspector{inspect.RouteTo, inspect.RouteFrom, inspect.HasDefault, inspect.Settings, inspect.BridgesOf,
-	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, inspect.FarEnds, rules.Droppers, rules.HookDroppers, ruled, inspect.ConnectionOf}
+	inspect.Listeners, inspect.Macvlans, inspect.NumberOf, inspect.Unusable, inspect.TunnelsOf, rules.UnansweredInZones, rules.Droppers, rules.HookDroppers, ruled, inspect.ConnectionOf}
 
 // AskNode asks one node, for at most OneNode; ok is false if there is none of that name, or it did not answer. What look
 // is given is all that it may use: it may still run when the question is over.

@@ -53,12 +53,9 @@ func (l *Links) bridgeRefusal(p *lostThere) []Cause {
 	if dst.IsMulticast() {
 		return l.groupWithoutMember(p, bridges, dst)
 	}
-	to := l.behind(p.Node, bridges, own, dst)
-	if to == nil {
-		if c := l.wrongFarEnd(p, dst); c != nil {
-			return c
-		}
-		others := othersOf(bridges, own)
+	to, others := l.behind(p.Node, bridges, own, dst), othersOf(bridges, own)
+	known := to != nil
+	if !known {
 		switch {
 		case len(others) == 1:
 			to = others[0]
@@ -66,8 +63,19 @@ func (l *Links) bridgeRefusal(p *lostThere) []Cause {
 			to = own
 		}
 	}
+	if c := l.refusedFor(p, own, to); c != nil {
+		return c
+	}
+	if known || slices.ContainsFunc(others, func(other *inspect.BridgePort) bool { return l.leadsOn(p.Node, other) }) {
+		return nil
+	}
+	return l.wrongFarEnd(p, dst)
+}
+
+// refusedFor is why a bridge does not send what came by one port on by another; nil: any port can have been meant.
+func (l *Links) refusedFor(p *lostThere, own, to *inspect.BridgePort) []Cause {
 	switch {
-	case to == nil: // any port can have been meant
+	case to == nil:
 	case to.Ifindex == own.Ifindex:
 		if !own.Hairpin {
 			return []Cause{{Kind: HairpinOff, Node: p.Node, Port: p.Node + "/" + own.Name}}
@@ -203,7 +211,7 @@ func (l *Links) byRule(p *lostThere) (list []Cause) {
 			c.Rules = append(c.Rules, text)
 		}
 	}
-	return append(append(list, c), l.otherZone(p)...)
+	return append(append(list, c), l.otherZone(p, all.List)...)
 }
 
 // droppersOf finds what can drop packets in a node, of what keep keeps.

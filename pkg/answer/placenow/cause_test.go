@@ -31,6 +31,8 @@ type bridged struct {
 	route    inspect.Route
 	ruled    bool
 	sockets  []inspect.Listener
+	zoned    []rules.ZonedAnswer
+	dumps    int // of zoned
 }
 
 // newBridged: host i has 10.0.0.i and fd00::i, s has 10.0.0.100.
@@ -64,6 +66,7 @@ func newBridged(t *testing.T, hosts int) *bridged {
 		bridges:   func(topo.NodeSpec) (inspect.Bridges, error) { return b.bridges, nil },
 		listeners: func(topo.NodeSpec, uint8, uint16) ([]inspect.Listener, error) { return b.sockets, nil },
 		macvlans:  func(topo.NodeSpec) ([]inspect.Macvlan, error) { return nil, nil },
+		zoned:     func(topo.NodeSpec) ([]rules.ZonedAnswer, error) { b.dumps++; return b.zoned, nil },
 		unusable:  func(topo.NodeSpec) ([]inspect.Address, error) { return nil, nil },
 		ruled:     func(topo.NodeSpec, netip.Addr) (bool, error) { return b.ruled, nil },
 		droppers: func(_ topo.NodeSpec, keep func(rules.Dropper) bool) (rules.DropperList, error) {
@@ -320,6 +323,126 @@ func TestByRule(t *testing.T) {
 		}
 		if len(got) != 1 || got[0].Kind != ByRule || !slices.Equal(got[0].Rules, c.rules) || got[0].More != c.more {
 			t.Errorf("%s: %+v", c.what, got)
+		}
+	}
+}
+
+// TestWrongFarEnd: the far end that another tunnel has for a host is named only if no port here can lead to the host, and only
+// of the same tunnel.
+func TestWrongFarEnd(t *testing.T) {
+	t.Parallel()
+	mac := topo.MAC{2, 0, 0, 0, 0, 2}
+	for _, c := range []struct {
+		what    string
+		toward  []string // what other ports of n2's bridge lead to
+		blocked bool     // the first of these
+		vni     int      // of n1's tunnel; n2's has 7
+		entry   int      // the number of the tunnel that has the entry; n1's has 3
+		kind    CauseKind
+		port    string
+	}{
+		{"no other port", nil, false, 7, 3, WrongFarEnd, "n1/vx"},
+		{"another tunnel's entry", nil, false, 7, 4, "", ""},
+		{"another VNI", nil, false, 8, 3, "", ""},
+		{"only port to a switch is blocked", []string{"s/p2"}, true, 7, 3, PortBlocked, "n2/p0"},
+		{"a port to a switch", []string{"s/p2", "c/e0"}, false, 7, 3, "", ""},
+		{"a port to nobody knows what", []string{"c/e0", "x/e0"}, false, 7, 3, "", ""},
+		{"a port to another host", []string{"c/e0"}, false, 7, 3, WrongFarEnd, "n1/vx"},
+	} {
+		d := &domain.Domain{Name: t.Name()}
+		for i, name := range []string{"n1", "n2", "s", "b", "c"} {
+			d.Nodes = append(d.Nodes, domain.Node{ID: uint16(i + 1), Name: name, Path: "/nowhere"})
+		}
+		d.Ports = []domain.Port{{ID: 1, Node: 1, Name: "vx", Ifindex: 3, Peer: -1, Kind: "vxlan"}, {ID: 2, Node: 2, Name: "vx", Ifindex: 3, Peer: -1, Kind: "vxlan"},
+			{ID: 3, Node: 4, Name: "e0", Ifindex: 2, Peer: -1}, {ID: 4, Node: 5, Name: "e0", Ifindex: 2, Peer: -1}}
+		d.Members = []domain.Member{{Node: 3, Name: "p1", Ifindex: 1, To: "b/e0"}, {Node: 3, Name: "p2", Ifindex: 2, To: "n2/p0"}}
+		here := inspect.Bridges{Ports: []inspect.BridgePort{{Name: "vx", Ifindex: 3, Master: 9, Bridge: "br0", MTU: 1500, State: inspect.STPForwarding}}}
+		for i, to := range c.toward {
+			p := inspect.BridgePort{Name: "p" + string(rune('0'+i)), Ifindex: 10 + i, Master: 9, Bridge: "br0", MTU: 1500, State: inspect.STPForwarding}
+			if c.blocked && i == 0 {
+				p.State = inspect.STPBlocking
+			}
+			here.Ports = append(here.Ports, p)
+			d.Members = append(d.Members, domain.Member{Node: 2, Name: p.Name, Ifindex: p.Ifindex, To: to})
+		}
+		l := NewLinks(t.Context(), d)
+		l.nodes.before = &domain.Counted{}
+		l.nodes.kernel.interfaces = func(n topo.NodeSpec) (map[int]topo.Interface, error) {
+			is := topo.Interface{State: topo.Up}
+			switch n.Name {
+			case "n2":
+				is.Addresses = []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}
+			case "b":
+				is.MAC, is.Addresses = mac, []netip.Prefix{netip.MustParsePrefix("10.0.0.2/24")}
+			}
+			return map[int]topo.Interface{2: is}, nil
+		}
+		asked := 0
+		l.nodes.inspect = inspector{
+			bridges: func(n topo.NodeSpec) (inspect.Bridges, error) {
+				switch n.Name {
+				case "n2":
+					return here, nil
+				case "s":
+					return inspect.Bridges{Ports: []inspect.BridgePort{{Name: "p1", Ifindex: 1}, {Name: "p2", Ifindex: 2}}}, nil
+				}
+				return inspect.Bridges{}, nil
+			},
+			tunnels: func(n topo.NodeSpec) (inspect.Tunnels, error) {
+				if n.Name == "n2" {
+					return inspect.Tunnels{VNI: map[int]int{3: 7}}, nil
+				}
+				asked++
+				return inspect.Tunnels{VNI: map[int]int{3: c.vni, 4: 9}, FarEnds: []inspect.FarEnd{{Ifindex: c.entry, MAC: mac, Address: netip.MustParseAddr("10.9.0.2")}}}, nil
+			},
+		}
+		b := &bridged{Links: l}
+		for range 2 {
+			want(t, c.what, b.at("n2", "vx", "NO_TX_TARGET", "", "10.0.0.1", "10.0.0.2"), c.kind, c.port)
+		}
+		if asked > 1 {
+			t.Errorf("%s: n1 was asked %d times for its tunnels", c.what, asked)
+		}
+	}
+}
+
+// TestOtherZone: a zone is named if a rule behind conntrack can have dropped answers of any of the flows, and conntrack is read
+// once.
+func TestOtherZone(t *testing.T) {
+	t.Parallel()
+	end := netip.MustParseAddrPort
+	flow := func(sport int) aggregate.Flow {
+		return aggregate.Flow{Proto: "tcp", Src: "10.0.0.2", Dst: "10.0.0.1", Sport: &sport, Dport: &[]int{4000}[0]}
+	}
+	for _, c := range []struct {
+		what  string
+		early bool
+		flows []aggregate.Flow
+		zone  string
+	}{
+		{"the first", false, []aggregate.Flow{flow(80), flow(81)}, "ct zone 7"},
+		{"not the first", false, []aggregate.Flow{flow(81), flow(80)}, "ct zone 7"},
+		{"none", false, []aggregate.Flow{flow(81)}, ""},
+		{"a rule before conntrack", true, []aggregate.Flow{flow(80)}, ""},
+	} {
+		b := newBridged(t, 2)
+		b.found = []rules.Dropper{{Family: "ip", Table: "f", Chain: "c", Hook: "prerouting", BeforeConntrack: c.early}}
+		b.Links.nodes.inspect.bridges = func(topo.NodeSpec) (inspect.Bridges, error) { return inspect.Bridges{}, nil }
+		b.zoned = []rules.ZonedAnswer{{Proto: 6, Src: end("10.0.0.9:80"), Dst: end("10.0.0.1:4000"), Zone: 9}, {Proto: 6, Src: end("10.0.0.2:80"), Dst: end("10.0.0.1:4000"), Zone: 7}}
+		for range 2 {
+			got := b.Causes(&aggregate.LossPlace{Node: "h1", Port: "e0", Reason: "NETFILTER_DROP", Function: "nft_do_chain"}, c.flows, 60)
+			zone := ""
+			for _, cause := range got {
+				if cause.Kind == OtherZone {
+					zone = cause.Setting
+				}
+			}
+			if zone != c.zone {
+				t.Errorf("%s: %+v, want %q", c.what, got, c.zone)
+			}
+		}
+		if b.dumps > 1 {
+			t.Errorf("%s: read %d times", c.what, b.dumps)
 		}
 	}
 }

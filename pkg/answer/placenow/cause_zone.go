@@ -7,12 +7,18 @@ import (
 	"net/netip"
 
 	"github.com/vnetradar/radar/pkg/vnet/rules"
-	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
-// otherZone: rules dropped answers of connections that the node has let begin. Its conntrack has noted these in a zone in
-// which it did not look for the answers.
-func (l *Links) otherZone(p *lostThere) []Cause {
+// otherZone: rules that come behind conntrack dropped answers of connections that the node has let begin, and has in a zone.
+// If packets that come back are not given that zone, conntrack does not find their connection.
+func (l *Links) otherZone(p *lostThere, droppers []rules.Dropper) []Cause {
+	behind := false
+	for i := range droppers {
+		behind = behind || !droppers[i].BeforeConntrack
+	}
+	if !behind {
+		return nil
+	}
 	for i := range p.flows {
 		f := &p.flows[i]
 		proto, known := protos[f.Proto]
@@ -22,11 +28,24 @@ func (l *Links) otherZone(p *lostThere) []Cause {
 			continue
 		}
 		from, to := netip.AddrPortFrom(src, uint16(*f.Sport)), netip.AddrPortFrom(dst, uint16(*f.Dport))
-		zone, _ := AskNode(l, p.Node, func(n topo.NodeSpec) (uint16, error) { return rules.UnansweredZone(n, proto, from, to) })
-		if zone == 0 {
-			return nil
+		for _, c := range l.unanswered(p.Node) {
+			if c.Proto == proto && c.Src == from && c.Dst == to {
+				return []Cause{{Kind: OtherZone, Node: p.Node, Setting: fmt.Sprintf("ct zone %d", c.Zone)}}
+			}
 		}
-		return []Cause{{Kind: OtherZone, Node: p.Node, Setting: fmt.Sprintf("ct zone %d", zone)}}
 	}
 	return nil
+}
+
+// unanswered asks a node, once a question, for the connections that it has in zones without an answer.
+func (l *Links) unanswered(node string) []rules.ZonedAnswer {
+	list, known := l.zoned[node]
+	if !known {
+		if l.zoned == nil {
+			l.zoned = make(map[string][]rules.ZonedAnswer)
+		}
+		list, _ = AskNode(l, node, l.nodes.inspect.zoned)
+		l.zoned[node] = list
+	}
+	return list
 }

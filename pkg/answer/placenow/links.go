@@ -12,6 +12,7 @@ import (
 	"github.com/vnetradar/radar/pkg/record"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
 	"github.com/vnetradar/radar/pkg/vnet/inspect"
+	"github.com/vnetradar/radar/pkg/vnet/rules"
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
@@ -51,6 +52,8 @@ type Links struct {
 	causes     int                         // places that were looked at
 	ownerNodes map[string][]string         // names of nodes by address, nil: not read yet
 	bridges    map[string]*inspect.Bridges // by node, nil: it cannot be asked
+	tunnels    map[string]*inspect.Tunnels // the same
+	zoned      map[string][]rules.ZonedAnswer
 	macvlans   map[string][]inspect.Macvlan
 	plain      map[string]bool // by node and family
 }

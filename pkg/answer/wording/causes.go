@@ -73,7 +73,7 @@ func (s *Names) bridgeCause(c *placenow.Cause) string {
 	case placenow.PortBlocked:
 		return fmt.Sprintf("%s is %s (STP): it does not forward now", port, c.State)
 	case placenow.WrongFarEnd:
-		return fmt.Sprintf("%s has %s, and is not reached from here: %s sends its frames to this node (%s)", c.Other, c.Address, port, c.Setting)
+		return fmt.Sprintf("%s sends frames for %s to this node (%s), but %s has it", port, c.Address, c.Setting, c.Other)
 	case placenow.NoMember:
 		return fmt.Sprintf("no port of %s has joined the group %s (multicast snooping)", port, c.Address)
 	case placenow.BridgedRules:
@@ -124,7 +124,7 @@ func (s *Names) answerCause(c *placenow.Cause) string {
 		}
 		return "one of: " + text
 	case placenow.OtherZone:
-		return fmt.Sprintf("they answer connections that %s's conntrack has in a zone of their own (%s), and that it has no answer of: for its rules these packets are new, or invalid", c.Node, c.Setting)
+		return fmt.Sprintf("%s's conntrack has connections that they answer in a zone (%s), without an answer. Rules may take them for new, or invalid: check which packets get that zone", c.Node, c.Setting)
 	case placenow.NoTranslation:
 		return fmt.Sprintf("%s has no translation for it (any more): connections of it with %s were translated", c.Node, c.Address)
 	}

@@ -13,6 +13,12 @@ import (
 	"github.com/vnetradar/radar/pkg/vnet/topo"
 )
 
+// Tunnels are a node's VXLANs, with the entries of their forwarding tables.
+type Tunnels struct {
+	VNI     map[int]int // by the tunnel's number. A tunnel that takes its VNI from each packet has none
+	FarEnds []FarEnd
+}
+
 // FarEnd is an entry in the forwarding table of a tunnel: where it sends frames for a MAC address.
 type FarEnd struct {
 	Ifindex int // the tunnel's number
@@ -20,23 +26,36 @@ type FarEnd struct {
 	Address netip.Addr
 }
 
-// FarEnds are those of all tunnels of a node. What is sent to every far end is none.
-func FarEnds(node topo.NodeSpec) (list []FarEnd, err error) {
+// maxFarEnds bounds how many are kept of a node.
+const maxFarEnds = 1 << 16
+
+// TunnelsOf are those of a node. What is sent to every far end is no FarEnd.
+func TunnelsOf(node topo.NodeSpec) (t Tunnels, err error) {
 	handle, err := node.Handle()
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	defer handle.Close()
+	links, err := host.RetryDump(handle.LinkList)
+	if err != nil {
+		return t, fmt.Errorf("node %s: list links: %w", node.Name, err)
+	}
+	t.VNI = make(map[int]int)
+	for _, l := range links {
+		if vxlan, is := l.(*netlink.Vxlan); is && !vxlan.FlowBased {
+			t.VNI[vxlan.Index] = vxlan.VxlanId
+		}
+	}
 	entries, err := host.RetryDump(func() ([]netlink.Neigh, error) { return handle.NeighList(0, unix.AF_BRIDGE) })
 	if err != nil {
-		return nil, fmt.Errorf("node %s: list forwarding tables: %w", node.Name, err)
+		return t, fmt.Errorf("node %s: list forwarding tables: %w", node.Name, err)
 	}
 	for _, e := range entries {
 		to, ok := netip.AddrFromSlice(e.IP)
-		if !ok || len(e.HardwareAddr) != len(topo.MAC{}) || topo.MAC(e.HardwareAddr).IsZero() {
+		if !ok || len(e.HardwareAddr) != len(topo.MAC{}) || topo.MAC(e.HardwareAddr).IsZero() || len(t.FarEnds) == maxFarEnds {
 			continue
 		}
-		list = append(list, FarEnd{e.LinkIndex, topo.MAC(e.HardwareAddr), to.Unmap()})
+		t.FarEnds = append(t.FarEnds, FarEnd{e.LinkIndex, topo.MAC(e.HardwareAddr), to.Unmap()})
 	}
-	return list, nil
+	return t, nil
 }

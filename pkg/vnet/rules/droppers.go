@@ -22,6 +22,7 @@ import (
 type Dropper struct {
 	Family, Table, Chain string
 	Hook                 string // "": the chain is called by others
+	BeforeConntrack      bool   // conntrack has not seen the packet then
 	Handle               uint64 // of a rule of nf_tables; 0: it is the policy
 	// Legacy is a rule of legacy iptables, "iptables filter FORWARD: rule 3", and Packets its counter.
 	Legacy  string
@@ -96,7 +97,7 @@ func HookDroppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperLis
 				if r.packets > 0 {
 					to = &came
 				}
-				to.add(Dropper{Family: xtFamilyOf[f.tool], Table: table, Chain: r.chain, Hook: r.hook, Legacy: r.String(), Packets: r.packets}, keep)
+				to.add(Dropper{Family: xtFamilyOf[f.tool], Table: table, Chain: r.chain, Hook: r.hook, BeforeConntrack: table == "raw", Legacy: r.String(), Packets: r.packets}, keep)
 			})
 		}
 		found.Legacy = append(found.Legacy, legacyEbtables()...)
@@ -116,10 +117,10 @@ var xtFamilyOf = map[string]string{"iptables": "ip", "ip6tables": "ip6"}
 func Droppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperList, err error) {
 	add := func(d Dropper) { found.add(d, keep) }
 	err = node.Do(func() error {
-		chains := make(map[[3]string]string)
+		chains := make(map[[3]string]Dropper)
 		for _, m := range nftDump(unix.NFT_MSG_GETCHAIN) {
 			d, drops := dropperOf(m, unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME, unix.NFT_MSG_GETCHAIN)
-			chains[[3]string{d.Family, d.Table, d.Chain}] = d.Hook
+			chains[[3]string{d.Family, d.Table, d.Chain}] = d
 			if drops {
 				add(d)
 			}
@@ -127,7 +128,8 @@ func Droppers(node topo.NodeSpec, keep func(Dropper) bool) (found DropperList, e
 		for _, m := range nftDump(unix.NFT_MSG_GETRULE) {
 			d, drops := dropperOf(m, unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN, unix.NFT_MSG_GETRULE)
 			if drops {
-				d.Hook = chains[[3]string{d.Family, d.Table, d.Chain}]
+				of := chains[[3]string{d.Family, d.Table, d.Chain}]
+				d.Hook, d.BeforeConntrack = of.Hook, of.BeforeConntrack
 				add(d)
 			}
 		}
@@ -173,25 +175,33 @@ func dropperOf(m []byte, table, chain uint16, get int) (d Dropper, drops bool) {
 		case get == unix.NFT_MSG_GETRULE && kind == unix.NFTA_RULE_HANDLE && len(value) == 8:
 			d.Handle = binary.BigEndian.Uint64(value)
 		case get == unix.NFT_MSG_GETCHAIN && kind == unix.NFTA_CHAIN_HOOK:
-			d.Hook = hookOf(m[0], value)
+			var priority int32
+			d.Hook, priority = hookOf(m[0], value)
+			d.BeforeConntrack = d.Hook == "ingress" || (d.Hook == "prerouting" || d.Hook == "output") && priority < ofConntrack
 		}
 	}
 	return d, nftDrops(get, m[nl.SizeofNfgenmsg:])
 }
 
-// hookOf is the name of a base chain's hook.
-func hookOf(family byte, attrs []byte) string {
+// ofConntrack is the priority of conntrack at its hooks: chains with a lower one come before.
+const ofConntrack = -200
+
+// hookOf is the name of a base chain's hook, and its priority there.
+func hookOf(family byte, attrs []byte) (name string, priority int32) {
 	for kind, value := range host.Attributes(attrs) {
-		if kind != unix.NFTA_HOOK_HOOKNUM || len(value) != 4 {
+		if len(value) != 4 {
 			continue
 		}
 		n := binary.BigEndian.Uint32(value)
 		switch {
+		case kind == unix.NFTA_HOOK_PRIORITY:
+			priority = int32(n)
+		case kind != unix.NFTA_HOOK_HOOKNUM:
 		case family == unix.NFPROTO_NETDEV:
-			return []string{"ingress", "egress"}[min(n, 1)]
+			name = []string{"ingress", "egress"}[min(n, 1)]
 		case int(n) < len(hooks):
-			return hooks[n]
+			name = hooks[n]
 		}
 	}
-	return ""
+	return name, priority
 }

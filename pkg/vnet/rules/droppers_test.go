@@ -85,3 +85,22 @@ func TestHookDroppers(t *testing.T) {
 	n.Run("a", "iptables-legacy", "-Z")
 	look("ip", "forward iptables filter FORWARD: policy (0 packets)", " iptables filter some: rule 2 (0 packets)", " iptables filter some: rule 3 (0 packets)")
 }
+
+// TestBeforeConntrack: what drops before conntrack has seen a packet is known, of a chain's rules, too.
+func TestBeforeConntrack(t *testing.T) {
+	n := nstest.New(t, "a")
+	node := specs(t, n, "a")[0]
+	want := map[string]bool{"raw": true, "out": true, "mangle": false, "fwd": false}
+	for chain, hook := range map[string]string{"raw": "prerouting priority -300", "out": "output priority -201", "mangle": "prerouting priority -150", "fwd": "forward priority -300"} {
+		n.Run("a", "nft", "add table ip t; add chain ip t "+chain+" { type filter hook "+hook+"; policy drop; }; add rule ip t "+chain+" udp dport 7 drop")
+	}
+	found, err := Droppers(node, func(d Dropper) bool { return d.Family == "ip" })
+	if err != nil || len(found.List) != 8 {
+		t.Fatal(err, found.List)
+	}
+	for _, d := range found.List {
+		if d.BeforeConntrack != want[d.Chain] {
+			t.Errorf("%s: before conntrack %v", d, d.BeforeConntrack)
+		}
+	}
+}

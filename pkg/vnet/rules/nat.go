@@ -165,7 +165,7 @@ func xtSourcePorts(x *xtExtension, v6 bool) (low, high uint16, ok bool) {
 // connection is one that conntrack has, by the packets that come back: no other may have the same.
 type connection struct {
 	proto  byte
-	zone   uint16
+	zone   uint16         // in which the packets that come back are looked for
 	to     netip.AddrPort // where they come from
 	from   netip.Addr     // and what for
 	port   uint16
@@ -226,6 +226,7 @@ func noFreePorts(rules []NATRule) (list []NoFreePort, err error) {
 const (
 	ctTupleReply, ctStatus, ctZone = 2, 3, 18
 	ctTupleIP, ctTupleProto        = 1, 2
+	ctTupleZone                    = 3
 	ctSource4, ctTarget4           = 1, 2
 	ctSource6, ctTarget6           = 3, 4
 	ctProto, ctSourcePort          = 1, 2
@@ -249,6 +250,10 @@ func readConnection(m []byte) (c connection, ok bool) {
 			c.zone = short(value)
 		case ctTupleReply:
 			for kind, value := range host.Attributes(value) {
+				if kind == ctTupleZone { // the other direction has another one, or none
+					c.zone = short(value)
+					continue
+				}
 				for inner, value := range host.Attributes(value) {
 					switch {
 					case kind == ctTupleIP && (inner == ctSource4 || inner == ctSource6):
