@@ -40,10 +40,11 @@ type Change struct {
 	P    *float64 `json:"p,omitempty"`
 	Text string   `json:"text"` // in words
 
-	weight      float64 // by which changes are sorted
-	lost        float64 // by how many packets losses differ
-	lostAtPlace bool    // not: of a flow
-	large       bool    // it is told even if it is not proven
+	weight float64            // by which changes are sorted
+	lost   float64            // by how many packets losses differ
+	lostBy map[string]float64 // of more than one place: where those packets were lost, by What; nil: at one
+	most   float64            // packets lost, in the run that lost more
+	large  bool               // it is told even if it is not proven
 }
 
 // Summary of a run.
@@ -64,7 +65,7 @@ type Report struct {
 	Untested    int      `json:"untested"` // pairs with too few packets to compare, or of which a run had no room for one
 	Alpha       float64  `json:"alpha"`
 	Changes     []Change `json:"changes"` // the most important first
-	// Unproven are large differences of losses that may be chance: they do not make the runs different.
+	// Unproven are large differences that may be chance: they do not make the runs different.
 	Unproven []Unproven `json:"unproven"`
 }
 
@@ -74,6 +75,26 @@ type comparison struct {
 	p       float64
 	certain bool // it needs no test: it is there in one run and not in the other
 	bursts  int  // see Unproven
+	first   bool // it is one of the few that say most: see weights
+}
+
+// weights are how much of the level each comparison has. Those that say most have one half together: losses by place and
+// over all, and times end to end. All others, which are many, have the other half.
+func weights(first []bool) []float64 {
+	n := 0
+	for _, is := range first {
+		if is {
+			n++
+		}
+	}
+	list := make([]float64, len(first))
+	for i, is := range first {
+		list[i] = 1 / float64(max(1, len(first)-n))
+		if is {
+			list[i] = 1 / float64(n)
+		}
+	}
+	return list
 }
 
 // comparer collects comparisons of two runs.
@@ -94,11 +115,11 @@ func Compare(a, b *Run, o Options) *Report {
 	c.losses()
 	c.flows()
 	r := &Report{Before: a.summary(), After: b.summary(), Comparisons: len(c.list), Untested: c.untested, Alpha: o.Alpha, Changes: []Change{}}
-	p := make([]float64, len(c.list))
+	p, first := make([]float64, len(c.list)), make([]bool, len(c.list))
 	for i := range c.list {
-		p[i] = c.list[i].p
+		p[i], first[i] = c.list[i].p, c.list[i].first
 	}
-	for i, adjusted := range stats.Holm(p) {
+	for i, adjusted := range stats.Holm(p, weights(first)) {
 		one := c.list[i]
 		switch {
 		case adjusted < o.Alpha:
@@ -144,7 +165,7 @@ func (c *comparer) times() {
 		if place.Name == "" {
 			share *= 0.25 // what places say more exactly
 		}
-		c.quantiles(place.String(), share, a.Values, b.Values)
+		c.quantiles(place.String(), share, a, b, place.Name == "", place.Name == "")
 	}
 }
 
@@ -155,8 +176,10 @@ const (
 	rounds      = 300
 )
 
-// quantiles compares the median of two series, and their 99th percentile where there are enough.
-func (c *comparer) quantiles(what string, weight float64, a, b []float64) {
+// quantiles compares the median of two series, and their 99th percentile where there are enough. First: see weights;
+// whole: the times are of the whole way, so that a large difference is told even if it is not proven.
+func (c *comparer) quantiles(what string, weight float64, seriesA, seriesB *stats.Series, first, whole bool) {
+	a, b := seriesA.Values, seriesB.Values
 	shares, metrics := []float64{0.5, 0.99}, []string{"p50", "p99"}
 	switch n := min(len(a), len(b)); {
 	case n < leastMedian:
@@ -171,13 +194,18 @@ func (c *comparer) quantiles(what string, weight float64, a, b []float64) {
 		least := c.least(before, float64(c.o.LeastTime))
 		bounds := c.bounds(stats.Bootstrap(a, share, rounds, c.rng), stats.Bootstrap(b, share, rounds, c.rng))
 		p := 1.0
-		if outside(bounds, least) {
+		switch {
+		case !outside(bounds, least):
+		case share > 0.5:
+			p = stats.TailTest(seriesA, seriesB, share, least)
+		default:
 			p = stats.QuantileTest(a, b, share, least)
 		}
-		c.list = append(c.list, comparison{p: p, Change: Change{
+		c.list = append(c.list, comparison{p: p, first: first, Change: Change{
 			Kind: "latency", What: what, Metric: metrics[q] + "_ns", Before: before, After: after,
 			Low: &bounds.Low, High: &bounds.High, weight: weight * ratio(before, after),
-			Text: fmt.Sprintf("%s: %s from %s to %s (%s)", what, metrics[q], words.Duration(before), words.Duration(after), sign(after-before, words.Duration)),
+			large: whole && share > 0.5 && math.Abs(after-before) >= least && largeTail(a, b, before, after, &c.o),
+			Text:  fmt.Sprintf("%s: %s from %s to %s (%s)", what, metrics[q], words.Duration(before), words.Duration(after), sign(after-before, words.Duration)),
 		}})
 	}
 }
@@ -223,19 +251,43 @@ func (c *comparer) losses() {
 	if c.a.packets == 0 || c.b.packets == 0 {
 		return
 	}
-	for _, place := range both(c.a.lostAt, c.b.lostAt, LossPlace.String) {
-		c.loss("at "+place.String(), c.a.lossesAt(place, c.a.packets), c.b.lossesAt(place, c.b.packets), 1, true)
+	places := both(c.a.lostAt, c.b.lostAt, LossPlace.String)
+	placed := 0.0
+	for _, place := range places {
+		a, b := c.a.lossesAt(place, c.a.packets), c.b.lossesAt(place, c.b.packets)
+		c.loss(atPlace(place), a, b, 1, nil)
+		placed += a.K + b.K
+	}
+	if lost := c.a.lost.K + c.b.lost.K; lost > placed || len(places) > 1 { // else the place says it
+		c.loss(endToEnd, &c.a.lost, &c.b.lost, 0.25, func(r *Run) map[LossPlace]float64 { return r.lostBy() })
 	}
 }
 
-// loss compares two shares, unless the packets are too few to tell bursts from losses that are independent.
-func (c *comparer) loss(what string, a, b *stats.Batches, weight float64, atPlace bool) {
+// lostBy are all losses by place.
+func (r *Run) lostBy() map[LossPlace]float64 {
+	list := make(map[LossPlace]float64)
+	for place, at := range r.lostAt {
+		list[place] = at.K
+	}
+	return list
+}
+
+// loss compares two shares, unless the packets are too few to tell bursts from losses that are independent. lostBy is
+// where a run lost them, if that may be more than one place.
+func (c *comparer) loss(what string, a, b *stats.Batches, weight float64, lostBy func(*Run) map[LossPlace]float64) {
 	before, after := a.K/a.N, b.K/b.N
 	change := Change{
 		Kind: "loss", What: what, Metric: "share", Before: before, After: after,
 		weight: weight * (1 + 10*math.Abs(after-before)) * ratio(before, after),
-		lost:   math.Abs(after-before) * (a.N + b.N) / 2, lostAtPlace: atPlace, large: isLarge(a.K, a.N, b.K, b.N, &c.o),
+		lost:   math.Abs(after-before) * (a.N + b.N) / 2, large: isLarge(a.K, a.N, b.K, b.N, &c.o),
 		Text: lossText(what, before, after),
+	}
+	if lostBy != nil {
+		worse := c.a
+		if change.most = a.K; after > before {
+			worse, change.most = c.b, b.K
+		}
+		change.lostBy = byName(lostBy(worse))
 	}
 	if !a.Known() || !b.Known() {
 		if c.untested++; change.large {
@@ -243,12 +295,26 @@ func (c *comparer) loss(what string, a, b *stats.Batches, weight float64, atPlac
 		}
 		return
 	}
-	p := a.Compare(b)
+	p := a.CompareBursts(b)
 	if math.Abs(after-before) < c.o.LeastLoss {
 		p = 1
 	}
-	c.list = append(c.list, comparison{p: p, Change: change, bursts: a.Bursts() + b.Bursts()})
+	c.list = append(c.list, comparison{p: p, Change: change, bursts: a.Bursts() + b.Bursts(), first: lostBy == nil || what == endToEnd})
 }
+
+// byName are losses by what a change of their place is called.
+func byName(places map[LossPlace]float64) map[string]float64 {
+	list := make(map[string]float64)
+	for place, n := range places {
+		list[atPlace(place)] += n
+	}
+	return list
+}
+
+func atPlace(place LossPlace) string { return "at " + place.String() }
+
+// endToEnd is all of the way, and of the packets.
+const endToEnd = "end to end"
 
 func lossText(what string, before, after float64) string {
 	return fmt.Sprintf("%s: lost from %s to %s of the packets", what, percent(before), percent(after))
@@ -269,9 +335,9 @@ func (c *comparer) flows() {
 			continue
 		}
 		share := float64(a.packets+b.packets) / float64(c.a.packets+c.b.packets) / 2
-		c.quantiles(key.String(), share, a.times.Values, b.times.Values)
+		c.quantiles(key.String(), share, &a.times, &b.times, false, true)
 		if a.lost.K+b.lost.K > 0 {
-			c.loss(key.String(), &a.lost, &b.lost, share, false)
+			c.loss(key.String(), &a.lost, &b.lost, share, func(r *Run) map[LossPlace]float64 { return r.flows[key].lostAt })
 		}
 		c.rate(key, a, b, share)
 		c.paths(key, a, b, share)
@@ -314,7 +380,7 @@ func (c *comparer) rate(key Flow, a, b *flow, share float64) {
 	rate := func(v float64) string { return words.Rate(uint64(v)) }
 	c.list = append(c.list, comparison{p: p, Change: Change{
 		Kind: "rate", What: key.String(), Metric: "rate_bps", Before: x, After: y, Low: &bounds.Low, High: &bounds.High,
-		weight: share * ratio(x, y),
-		Text:   fmt.Sprintf("%s: sent from %s to %s (%s)", key, rate(x), rate(y), sign(y-x, rate)),
+		weight: share * ratio(x, y), large: math.Abs(y-x) >= least && largeOf(before, after, least, &c.o),
+		Text: fmt.Sprintf("%s: sent from %s to %s (%s)", key, rate(x), rate(y), sign(y-x, rate)),
 	}})
 }

@@ -23,6 +23,9 @@ type Repetition struct {
 	over  bool // there was no room for all flows
 	flows map[Flow]choice
 	all   map[measure]measured
+	// Packets lost, and those of them by what a change of their place is called; of the zero Flow: of all.
+	lost   map[Flow]float64
+	lostBy map[Flow]map[string]float64
 }
 
 // measure is what has one value in each run.
@@ -46,7 +49,7 @@ type choice struct {
 
 // Repetition keeps of the run what CompareGroups needs.
 func (r *Run) Repetition() *Repetition {
-	p := &Repetition{Summary: r.summary(), over: r.Over > 0, flows: make(map[Flow]choice), all: make(map[measure]measured)}
+	p := &Repetition{Summary: r.summary(), over: r.Over > 0, flows: make(map[Flow]choice), all: make(map[measure]measured), lost: make(map[Flow]float64), lostBy: make(map[Flow]map[string]float64)}
 	quantiles := func(m measure, values []float64, packets uint64) {
 		if m.kind = "latency"; len(values) < leastMedian {
 			return
@@ -62,11 +65,16 @@ func (r *Run) Repetition() *Repetition {
 		quantiles(measure{what: place.String()}, s.Values, r.passed[place])
 	}
 	for place, lost := range r.lostAt {
-		p.all[measure{kind: "loss", what: "at " + place.String(), metric: "share"}] = measured{value: lost.K / float64(r.packets), packets: float64(r.packets)}
+		p.all[measure{kind: "loss", what: atPlace(place), metric: "share"}] = measured{value: lost.K / float64(r.packets), packets: float64(r.packets)}
 	}
+	p.all[measure{kind: "loss", what: endToEnd, metric: "share"}] = measured{value: r.lost.K / float64(r.packets), packets: float64(r.packets)}
+	p.lost[Flow{}], p.lostBy[Flow{}] = r.lost.K, byName(r.lostBy())
 	seconds := float64(max(1, r.last-r.first)) / 1e9
 	for key, f := range r.flows {
 		packets := float64(f.packets)
+		if f.lost.K > 0 {
+			p.lost[key], p.lostBy[key] = f.lost.K, byName(f.lostAt)
+		}
 		quantiles(measure{what: key.String(), flow: key}, f.times.Values, f.packets)
 		p.all[measure{kind: "loss", what: key.String(), metric: "share", flow: key}] = measured{value: f.lost.K / packets, packets: packets}
 		p.all[measure{kind: "rate", what: key.String(), metric: "rate_bps", flow: key}] = measured{value: float64(f.bytes) * 8 / seconds, packets: packets}
@@ -136,6 +144,7 @@ func CompareGroups(a, b []*Repetition, o Options) *Report {
 	r := &Report{Before: groupSummary(a), After: groupSummary(b), Alpha: o.Alpha, Changes: []Change{}}
 	var list []Change
 	var p []float64
+	var first []bool
 	var unproven []Unproven
 	for _, m := range measuresOf(a, b) {
 		x, knownA := group(a, m)
@@ -145,16 +154,23 @@ func CompareGroups(a, b []*Repetition, o Options) *Report {
 			continue
 		}
 		change, one, tested := m.compare(x, y, float64(r.Before.Packets+r.After.Packets), &o)
+		if m.kind == "loss" && !m.isPlace() {
+			worse := a
+			if change.After > change.Before {
+				worse = b
+			}
+			change.most, change.lostBy = lostOf(worse, m.flow)
+		}
 		if !tested {
 			if r.Untested++; change.large {
 				unproven = append(unproven, Unproven{Change: change})
 			}
 			continue
 		}
-		list, p = append(list, change), append(p, one)
+		list, p, first = append(list, change), append(p, one), append(first, m.first())
 	}
 	r.Comparisons = len(list)
-	for i, adjusted := range stats.Holm(p) {
+	for i, adjusted := range stats.Holm(p, weights(first)) {
 		switch list[i].P = &adjusted; {
 		case adjusted < o.Alpha:
 			r.Changes = append(r.Changes, list[i])
@@ -186,6 +202,13 @@ func measuresOf(groups ...[]*Repetition) (all []measure) {
 			for m, v := range p.all {
 				seen[m] += v.value
 			}
+		}
+	}
+	whole := measure{kind: "loss", what: endToEnd, metric: "share"}
+	for m, sum := range seen {
+		if m.kind == "loss" && m != whole && m.flow == (Flow{}) && sum == seen[whole] {
+			delete(seen, whole) // one place says it
+			break
 		}
 	}
 	for m, sum := range seen {
@@ -283,7 +306,7 @@ func (m *measure) compare(a, b values, packets float64, o *Options) (_ Change, p
 	}
 	if m.kind == "loss" {
 		change.large = isLarge(before*a.packets, a.packets, after*b.packets, b.packets, o)
-		change.lost, change.lostAtPlace = math.Abs(after-before)*(a.packets+b.packets)/2, m.flow == Flow{}
+		change.lost = math.Abs(after-before) * (a.packets + b.packets) / 2
 	}
 	if !t.Varies() && math.Abs(after-before) > least {
 		return change, 1, false
@@ -291,6 +314,26 @@ func (m *measure) compare(a, b values, packets float64, o *Options) (_ Change, p
 	bounds := t.Bounds(1 - o.Alpha)
 	change.Low, change.High = &bounds.Low, &bounds.High
 	return change, t.P(least), true
+}
+
+// isPlace reports whether losses are those at one place.
+func (m *measure) isPlace() bool { return m.flow == Flow{} && m.what != endToEnd }
+
+// first reports whether the measure is one of the few that say most: see weights.
+func (m *measure) first() bool {
+	return m.flow == (Flow{}) && (m.kind == "loss" || m.kind == "latency" && m.what == endToEnd)
+}
+
+// lostOf is how many packets of a Flow a group has lost, and where.
+func lostOf(group []*Repetition, f Flow) (lost float64, by map[string]float64) {
+	by = make(map[string]float64)
+	for _, p := range group {
+		lost += p.lost[f]
+		for place, n := range p.lostBy[f] {
+			by[place] += n
+		}
+	}
+	return lost, by
 }
 
 // text is a change in words.

@@ -7,6 +7,7 @@ package compare
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -20,7 +21,7 @@ const (
 	placeTimes = 1 << 14 // of each place
 	flowTimes  = 1 << 12 // of each Flow
 	mostFlows  = 4096    // Flows
-	mostExact  = 1 << 17 // flows by their ports
+	mostExact  = 1 << 17 // flows by their ports, and those of them that lost packets by place
 	mostWays   = 16      // paths of each Flow; those of the rest are one
 )
 
@@ -35,8 +36,23 @@ type Run struct {
 	places         map[Place]*stats.Series
 	passed         map[Place]uint64             // packets
 	lostAt         map[LossPlace]*stats.Batches // of all packets, up to the last one that was lost there
+	lost           stats.Batches                // of all packets
 	flows          map[Flow]*flow
 	exact          int
+	connections    map[connection]uint32
+	hit            map[hit]bool
+}
+
+// connection is one flow by its ports.
+type connection struct {
+	Flow
+	exactFlow
+}
+
+// hit is a connection that has lost a packet at a place; the zero place: anywhere.
+type hit struct {
+	place LossPlace
+	of    uint32
 }
 
 // Place is where packets spend time.
@@ -128,6 +144,7 @@ type flow struct {
 	lost           stats.Batches
 	times          stats.Series
 	rate           bins
+	lostAt         map[LossPlace]float64
 	paths          map[exactFlow]map[string]uint64 // packets that arrived, by path
 	ways           map[string]*stats.Batches       // the same of all flows, in order, up to the last one that took it
 	arrived        uint64
@@ -138,6 +155,7 @@ func NewRun(name string) *Run {
 	return &Run{
 		Name: name, places: make(map[Place]*stats.Series), passed: make(map[Place]uint64),
 		lostAt: make(map[LossPlace]*stats.Batches), flows: make(map[Flow]*flow),
+		connections: make(map[connection]uint32), hit: make(map[hit]bool),
 	}
 }
 
@@ -156,12 +174,62 @@ func (r *Run) Add(p *record.Record) {
 	r.first, r.last = min(r.first, p.TNs), max(r.last, p.TNs)
 	r.packets, r.bytes = r.packets+n, r.bytes+uint64(p.Len)
 	lost := p.State == record.Lost || p.State == record.Expired && p.Loss != nil
+	of := r.connection(p)
 	if lost && p.Loss != nil {
-		at := r.lossesAt(LossPlace{p.Loss.Node, p.Loss.Port, string(p.Loss.At), p.Loss.Reason}, r.packets-n)
-		at.Add(true, n)
+		place := lossPlace(p.Loss)
+		addLost(r.lossesAt(place, r.packets-n), n, r.firstHit(place, of))
 	}
-	r.addTimes(p)
-	r.addFlow(p, lost)
+	first := lost && r.firstHit(LossPlace{}, of)
+	if lost {
+		addLost(&r.lost, n, first)
+	} else {
+		r.lost.Add(false, n)
+	}
+	r.addTimes(p, of)
+	r.addFlow(p, of, lost, first)
+}
+
+func lossPlace(l *record.Loss) LossPlace { return LossPlace{l.Node, l.Port, string(l.At), l.Reason} }
+
+func addLost(b *stats.Batches, n uint64, first bool) {
+	if first {
+		b.AddFirst(n)
+		return
+	}
+	b.Add(true, n)
+}
+
+// manyConnections is the number of all for which there is no room: they count as one.
+const manyConnections = math.MaxUint32
+
+// connection is the number of a packet's connection; 0: nothing tells it.
+func (r *Run) connection(p *record.Record) uint32 {
+	of := connection{FlowOf(p), exactOf(p)}
+	if of.exactFlow == (exactFlow{anyPort, anyPort, anyPort}) {
+		return 0
+	}
+	number, is := r.connections[of]
+	if !is {
+		if len(r.connections) >= mostExact {
+			return manyConnections
+		}
+		number = uint32(len(r.connections) + 1)
+		r.connections[of] = number
+	}
+	return number
+}
+
+// firstHit reports whether a packet is the first one of its connection that is lost at a place.
+func (r *Run) firstHit(place LossPlace, of uint32) bool {
+	key := hit{place, of}
+	if of == 0 {
+		return true
+	}
+	if r.hit[key] || len(r.hit) >= mostExact {
+		return false
+	}
+	r.hit[key] = true
+	return true
 }
 
 // lossesAt are losses at a place among the first packets of the run, which are so many.
@@ -175,7 +243,7 @@ func (r *Run) lossesAt(place LossPlace, packets uint64) *stats.Batches {
 	return at
 }
 
-func (r *Run) addTimes(p *record.Record) {
+func (r *Run) addTimes(p *record.Record, of uint32) {
 	add := func(kind, name string, ns *int64) {
 		if ns == nil {
 			return
@@ -186,7 +254,7 @@ func (r *Run) addTimes(p *record.Record) {
 			s = &stats.Series{Most: placeTimes}
 			r.places[place] = s
 		}
-		s.Add(float64(*ns))
+		s.AddOf(float64(*ns), of)
 		r.passed[place] += uint64(p.Segs)
 	}
 	if arrived(p) {
@@ -204,7 +272,7 @@ func (r *Run) addTimes(p *record.Record) {
 
 func arrived(p *record.Record) bool { return p.State == record.Delivered || p.State == record.Left }
 
-func (r *Run) addFlow(p *record.Record, lost bool) {
+func (r *Run) addFlow(p *record.Record, of uint32, lost, first bool) {
 	key := FlowOf(p)
 	f := r.flows[key]
 	if f == nil {
@@ -212,17 +280,24 @@ func (r *Run) addFlow(p *record.Record, lost bool) {
 			r.Over += uint64(p.Segs)
 			return
 		}
-		f = &flow{times: stats.Series{Most: flowTimes}, paths: make(map[exactFlow]map[string]uint64), ways: make(map[string]*stats.Batches)}
+		f = &flow{times: stats.Series{Most: flowTimes}, lostAt: make(map[LossPlace]float64), paths: make(map[exactFlow]map[string]uint64), ways: make(map[string]*stats.Batches)}
 		r.flows[key] = f
 	}
 	f.packets, f.bytes = f.packets+uint64(p.Segs), f.bytes+uint64(p.Len)
-	f.lost.Add(lost, uint64(p.Segs))
+	if lost {
+		addLost(&f.lost, uint64(p.Segs), first)
+	} else {
+		f.lost.Add(false, uint64(p.Segs))
+	}
+	if lost && p.Loss != nil {
+		f.lostAt[lossPlace(p.Loss)] += float64(p.Segs)
+	}
 	f.rate.add(p.TNs, float64(p.Len)*8)
 	if !arrived(p) {
 		return
 	}
 	if p.LatencyNs != nil {
-		f.times.Add(float64(*p.LatencyNs))
+		f.times.AddOf(float64(*p.LatencyNs), of)
 	}
 	exact := exactOf(p)
 	if f.paths[exact] == nil {

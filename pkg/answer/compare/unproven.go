@@ -10,7 +10,7 @@ import (
 	"github.com/vnetradar/radar/pkg/answer/stats"
 )
 
-// Unproven is a large difference of losses that was seen, and that may be chance.
+// Unproven is a large difference of losses, times or rates that was seen, and that may be chance.
 type Unproven struct {
 	Change
 	// PAlone is P before it was adjusted for all comparisons; nil: there were too few packets to test.
@@ -35,27 +35,76 @@ func isLarge(lostA, ofA, lostB, ofB float64, o *Options) bool {
 	return math.Abs(angle(lostA/ofA)-angle(lostB/ofB)) >= largeLoss && stats.TwoProportions(lostA, ofA, lostB, ofB) < o.Alpha
 }
 
-// unprovenOf are differences that were not proven, the largest first. What a flow lost is left out where a place that is
-// told has lost as many: it is the same packets.
-func unprovenOf(all []Unproven, proven []Change) []Unproven {
-	most := 0.0 // lost packets at one place
-	place := func(c *Change) {
-		if c.lostAtPlace {
-			most = max(most, c.lost)
-		}
+// Large differences of other kinds: a percentile that is this many times as high, a rate. Both must be beyond what counts,
+// and packets that are independent of each other would prove them.
+const (
+	largeTimes = 10
+	largeRate  = 2
+)
+
+// timesAre reports whether one of two values is so many times the other one.
+func timesAre(times, before, after float64) bool {
+	return max(before, after) >= times*max(0, min(before, after))
+}
+
+// largeTail reports whether a percentile of two series differs by much.
+func largeTail(a, b []float64, before, after float64, o *Options) bool {
+	if !timesAre(largeTimes, before, after) {
+		return false
 	}
+	low, high, limit := a, b, before
+	if before > after {
+		low, high, limit = b, a, after
+	}
+	above := func(list []float64) (n float64) {
+		for _, v := range list {
+			if v > limit {
+				n++
+			}
+		}
+		return n
+	}
+	return stats.TwoProportions(above(low), float64(len(low)), above(high), float64(len(high))) < o.Alpha
+}
+
+// largeOf reports whether rates differ by much.
+func largeOf(before, after []float64, least float64, o *Options) bool {
+	d := stats.Welch(before, after, 0)
+	return timesAre(largeRate, stats.Mean(before), stats.Mean(after)) && d.P(least) < o.Alpha
+}
+
+// mostElsewhere is the share of the packets lost that may be lost at places that are not told.
+const mostElsewhere = 0.1
+
+// unprovenOf are differences that were not proven: losses, the most packets first, then the others by weight. Losses of a
+// flow are left out where they are told by the places at which this flow has lost its packets, and so are the times of
+// packets that are told end to end.
+func unprovenOf(all []Unproven, proven []Change) []Unproven {
+	told := make(map[string]bool)
+	tell := func(c *Change) { told[c.Kind+" "+c.What] = true }
 	for i := range all {
-		place(&all[i].Change)
+		tell(&all[i].Change)
 	}
 	for i := range proven {
-		place(&proven[i])
+		tell(&proven[i])
 	}
 	list := []Unproven{}
 	for i := range all {
-		if all[i].lostAtPlace || all[i].lost > most {
+		one := &all[i].Change
+		elsewhere := one.most
+		for place, n := range one.lostBy {
+			if told["loss "+place] {
+				elsewhere -= n
+			}
+		}
+		known := one.Kind == "loss" && one.lostBy != nil && elsewhere <= mostElsewhere*one.most ||
+			one.Kind == "latency" && one.What != endToEnd && told["latency "+endToEnd]
+		if !known {
 			list = append(list, all[i])
 		}
 	}
-	slices.SortStableFunc(list, func(x, y Unproven) int { return cmp.Compare(y.lost, x.lost) })
+	slices.SortStableFunc(list, func(x, y Unproven) int {
+		return cmp.Or(cmp.Compare(y.lost, x.lost), cmp.Compare(y.weight, x.weight))
+	})
 	return list
 }

@@ -4,7 +4,11 @@ package compare
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
+
+	"github.com/vnetradar/radar/pkg/record"
 )
 
 // bursts lose so many packets at once, at each of some places in a run.
@@ -60,5 +64,114 @@ func TestUnprovenOfEqual(t *testing.T) {
 	}
 	if told > 1 {
 		t.Errorf("%d large differences among 80 equal pairs", told)
+	}
+}
+
+// one is a packet of a connection: by its client's port, at a time, with a latency, lost at a node or not.
+func one(i, port int, ns int64, node string) *record.Record {
+	server := 80
+	p := record.Record{State: record.Delivered, TNs: int64(i) * 1e6, Segs: 1, Len: 100, Proto: "tcp", Src: "a", Dst: "b", Sport: &port, Dport: &server, LatencyNs: &ns}
+	if node != "" {
+		p.State, p.LatencyNs, p.Loss = record.Lost, nil, &record.Loss{Node: node, At: record.AtNode}
+	}
+	return &p
+}
+
+// swift is a run of 12000 packets of 60 transfers, one after the other. Of some transfers packets are lost and late, in a
+// burst of a few.
+func swift(hit func(transfer int) bool) *Run {
+	r := NewRun("")
+	for i := range 12000 {
+		transfer, at := i/200, i%200
+		ns, node := int64(30e3+i%7), ""
+		if hit(transfer) && at >= 60 && at < 60+10*(1+transfer%3) {
+			if ns = 50e6; i%4 == 0 {
+				node = "r1"
+			}
+		}
+		r.Add(one(i, 40000+transfer, ns, node))
+	}
+	return r
+}
+
+// Short bursts of many connections, of which the other run has none, are many events: that is proven, of losses and of
+// times. Those of three are not, and are told.
+func TestEvents(t *testing.T) {
+	before := swift(func(int) bool { return false })
+	r := Compare(before, swift(func(n int) bool { return n*n%7 == 2 }), DefaultOptions)
+	for _, want := range []string{"loss at r1 (node)", "latency end to end"} {
+		if !slices.Contains(kinds(r), want) {
+			t.Errorf("17 of 60 transfers were hit, and not said is %q: %v", want, kinds(r))
+		}
+	}
+	r = Compare(before, swift(func(n int) bool { return n == 10 || n == 30 || n == 50 }), DefaultOptions)
+	for _, c := range r.Changes {
+		t.Errorf("3 of 60 transfers were hit: %+v", c)
+	}
+}
+
+// A large difference of times or rates is told, though it is not proven: times of the whole way, and once.
+func TestUnprovenTimes(t *testing.T) {
+	run := func(late func(i int) bool) *Run {
+		r := NewRun("")
+		for i := range 4000 {
+			ns := int64(30e3)
+			if late(i) {
+				ns = 50e6
+			}
+			r.Add(one(i, 40000, ns, ""))
+		}
+		return r
+	}
+	r := Compare(run(func(int) bool { return false }), run(func(i int) bool { return i > 1000 && i < 1150 }), DefaultOptions)
+	if r.Different || len(r.Unproven) != 1 || r.Unproven[0].Kind != "latency" || r.Unproven[0].What != endToEnd || r.Unproven[0].PAlone == nil {
+		t.Errorf("one long burst: %+v, %+v", r.Changes, r.Unproven)
+	}
+	sent := func(gap func(i int) int) *Run {
+		r, at := NewRun(""), 0
+		for i := range 2000 {
+			at += gap(i)
+			r.Add(one(at, 40000, 30e3, ""))
+		}
+		return r
+	}
+	r = Compare(sent(func(int) int { return 1 }), sent(func(i int) int { return map[bool]int{true: 3000, false: 1}[i == 1000] }), DefaultOptions)
+	if r.Different || len(r.Unproven) != 1 || r.Unproven[0].Kind != "rate" {
+		t.Errorf("a pause as long as the rest: %+v, %+v", r.Changes, r.Unproven)
+	}
+}
+
+// What a flow lost is told, unless it was lost at places that are told: the largest place may have lost packets of others.
+func TestUnprovenElsewhere(t *testing.T) {
+	run := func(lost bool) *Run {
+		r := NewRun("")
+		for i := range 20000 {
+			port, node := 40000, ""
+			p := one(i, port, 30e3, "")
+			if burst := i % 6000; i%20 == 0 {
+				p.Src = "c"
+				if lost && burst < 1000 && i < 15000 {
+					node = "n" + strconv.Itoa(i%12000/20%40) // at each only a few
+				}
+			} else if lost && burst >= 2000 && burst < 3500 {
+				node = "r1"
+			}
+			if node != "" {
+				p.State, p.LatencyNs, p.Loss = record.Lost, nil, &record.Loss{Node: node, At: record.AtNode}
+			}
+			r.Add(p)
+		}
+		return r
+	}
+	r := Compare(run(false), run(true), DefaultOptions)
+	var told []string
+	for _, u := range r.Unproven {
+		told = append(told, u.What)
+	}
+	for _, c := range r.Changes {
+		told = append(told, c.What)
+	}
+	if !slices.Contains(told, "at r1 (node)") || !slices.Contains(told, "tcp c > b:80") || slices.Contains(told, "tcp a > b:80") {
+		t.Errorf("told are %q", told)
 	}
 }

@@ -15,21 +15,25 @@ type Series struct {
 	Most   int // values kept
 	Values []float64
 
-	n, stride int // values added; every so many are kept
+	of        []uint32 // the connection of each value
+	n, stride int      // values added; every so many are kept
 }
 
-// Add takes a value.
-func (s *Series) Add(v float64) {
+// Add takes a value of no known connection.
+func (s *Series) Add(v float64) { s.AddOf(v, 0) }
+
+// AddOf takes a value of a connection, which has a number; 0: it is not known.
+func (s *Series) AddOf(v float64, connection uint32) {
 	s.n, s.stride = s.n+1, max(s.stride, 1)
 	if s.n%s.stride == 0 && len(s.Values) >= s.Most {
-		half := s.Values[:0]
+		half, of := s.Values[:0], s.of[:0]
 		for i := 1; i < len(s.Values); i += 2 {
-			half = append(half, s.Values[i])
+			half, of = append(half, s.Values[i]), append(of, s.of[i])
 		}
-		s.Values, s.stride = half, s.stride*2
+		s.Values, s.of, s.stride = half, of, s.stride*2
 	}
 	if s.n%s.stride == 0 {
-		s.Values = append(s.Values, v)
+		s.Values, s.of = append(s.Values, v), append(s.of, connection)
 	}
 }
 
@@ -208,7 +212,8 @@ type Batches struct {
 	inLast batch
 }
 
-type batch struct{ n, k float64 }
+// batch are n things, k of them of the kind. Firsts are those that were the first ones of a connection.
+type batch struct{ n, k, firsts float64 }
 
 const (
 	firstBatch   = 5
@@ -239,7 +244,7 @@ func (b *Batches) Add(is bool, n uint64) {
 func halved(list []batch) []batch {
 	half := list[:0]
 	for i := 0; i+1 < len(list); i += 2 {
-		half = append(half, batch{list[i].n + list[i+1].n, list[i].k + list[i+1].k})
+		half = append(half, batch{list[i].n + list[i+1].n, list[i].k + list[i+1].k, list[i].firsts + list[i+1].firsts})
 	}
 	return half
 }
@@ -269,7 +274,7 @@ func (b *Batches) Inflation() float64 { return b.counted().inflation }
 // counted are all things, and how far their share varies: Pearson's dispersion over batches, and how much neighbours are
 // alike. Of few things batches are smaller.
 func (b *Batches) counted() counted {
-	c := counted{batch{b.N, b.K}, variation{1, 2}}
+	c := counted{batch{n: b.N, k: b.K}, variation{1, 2}}
 	if !b.Known() {
 		return c
 	}
@@ -297,7 +302,7 @@ func (b *Batches) Compare(o *Batches) float64 {
 // Of few things it is not known how they vary: they are taken as independent.
 func (b *Batches) CompareSome(k, n float64, o *Batches, ok, on float64) float64 {
 	x, y := b.counted(), o.counted()
-	x.batch, y.batch = batch{n, k}, batch{on, ok}
+	x.batch, y.batch = batch{n: n, k: k}, batch{n: on, k: ok}
 	if !b.Known() || !o.Known() {
 		return TwoProportions(k, n, ok, on)
 	}

@@ -94,17 +94,21 @@ func logChoose(n, k float64) float64 {
 	return a - b - c
 }
 
-// Holm adjusts p-values for how many there are: what is below a level then holds for all of them at that level
-// (Holm, 1979).
-func Holm(p []float64) []float64 {
+// Holm adjusts p-values for how many there are: what is below a level then holds for all of them at that level. Those of
+// more weight have as much more of the level (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", 1979).
+func Holm(p, weights []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(p[i]/weights[i], p[j]/weights[j]) })
+	left := make([]float64, len(p)+1) // the weights from a rank on
+	for rank := len(p) - 1; rank >= 0; rank-- {
+		left[rank] = left[rank+1] + weights[order[rank]]
+	}
 	adjusted, most := make([]float64, len(p)), 0.0
 	for rank, i := range order {
-		most = max(most, min(1, p[i]*float64(len(p)-rank)))
+		most = max(most, min(1, p[i]*left[rank]/weights[i]))
 		adjusted[i] = most
 	}
 	return adjusted

@@ -48,7 +48,11 @@ func TestKnown(t *testing.T) {
 // The adjusted values are those of R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
 func TestHolm(t *testing.T) {
 	for i, want := range []float64{0.03, 0.06, 0.06, 0.02} {
-		near(t, "Holm", Holm([]float64{0.01, 0.04, 0.03, 0.005})[i], want)
+		near(t, "Holm", Holm([]float64{0.01, 0.04, 0.03, 0.005}, []float64{1, 1, 1, 1})[i], want)
+	}
+	// By hand: 0.02 * 4/2, then 0.015 * 2/1, which is no less than the one before it.
+	for i, want := range []float64{0.04, 0.04, 0.9} {
+		near(t, "Holm by weights", Holm([]float64{0.02, 0.015, 0.9}, []float64{2, 1, 1})[i], want)
 	}
 }
 
@@ -292,6 +296,56 @@ func TestUnequalProcesses(t *testing.T) {
 		}
 		if told < c.least {
 			t.Errorf("%s: told in %d of %d", c.name, told, pairs)
+		}
+	}
+}
+
+// Equal runs whose connections are hit in bursts have as many events as chance says: bursts of many connections at once,
+// and swarms of bursts, are fewer events.
+func TestEqualEvents(t *testing.T) {
+	const pairs = 400
+	rng := Rand(13)
+	run := func(every, length, phase int) *Batches {
+		b, hit, left, on := &Batches{}, make(map[int]bool), 0, true
+		for i := range 12000 {
+			connection := i/200*4 + rng.IntN(4) // four at a time, of 200 packets
+			if phase > 0 && rng.IntN(phase) == 0 {
+				on = !on
+			}
+			if on && left == 0 && rng.IntN(every) == 0 {
+				left = 1 + int(float64(length)*rng.ExpFloat64())
+			}
+			switch is := left > 0; {
+			case is && !hit[connection]:
+				hit[connection] = true
+				b.AddFirst(1)
+			default:
+				b.Add(is, 1)
+			}
+			left = max(0, left-1)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name                 string
+		every, length, phase int
+	}{
+		{"single losses", 1000, 0, 0}, {"bursts of 20", 1500, 20, 0}, {"bursts of 300", 3000, 300, 0},
+		{"busy for 400", 100, 10, 400}, {"busy for 700", 150, 10, 700}, {"rare", 5000, 30, 0},
+	} {
+		alarms, rare := 0, 0
+		for range pairs {
+			p := run(c.every, c.length, c.phase).CompareBursts(run(c.every, c.length, c.phase))
+			if p < 0.01 {
+				alarms++
+			}
+			if p < 0.0005 {
+				rare++
+			}
+		}
+		t.Logf("%s: %d, %d", c.name, alarms, rare)
+		if alarms > 10 || rare > 2 { // as in TestEqualProcesses
+			t.Errorf("%s: %d of %d equal pairs differ where one in a hundred may, %d where one in two thousand may", c.name, alarms, pairs, rare)
 		}
 	}
 }
