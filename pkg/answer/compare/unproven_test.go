@@ -77,6 +77,9 @@ func one(i, port int, ns int64, node string) *record.Record {
 	return &p
 }
 
+// length is how many packets of a transfer a burst hits: of one far more than of the others, so that shares vary much.
+func length(transfer int) int { return map[bool]int{true: 110, false: 10}[transfer%11 == 0] }
+
 // swift is a run of 12000 packets of 60 transfers, one after the other. Of some transfers packets are lost and late, in a
 // burst of a few.
 func swift(hit func(transfer int) bool) *Run {
@@ -84,7 +87,7 @@ func swift(hit func(transfer int) bool) *Run {
 	for i := range 12000 {
 		transfer, at := i/200, i%200
 		ns, node := int64(30e3+i%7), ""
-		if hit(transfer) && at >= 60 && at < 60+10*(1+transfer%3) {
+		if hit(transfer) && at >= 60 && at < 60+length(transfer) {
 			if ns = 50e6; i%4 == 0 {
 				node = "r1"
 			}
@@ -98,10 +101,10 @@ func swift(hit func(transfer int) bool) *Run {
 // times. Those of three are not, and are told.
 func TestEvents(t *testing.T) {
 	before := swift(func(int) bool { return false })
-	r := Compare(before, swift(func(n int) bool { return n*n%7 == 2 }), DefaultOptions)
+	r := Compare(before, swift(func(n int) bool { return n%4 == 3 || n == 22 }), DefaultOptions)
 	for _, want := range []string{"loss at r1 (node)", "latency end to end"} {
 		if !slices.Contains(kinds(r), want) {
-			t.Errorf("17 of 60 transfers were hit, and not said is %q: %v", want, kinds(r))
+			t.Errorf("16 of 60 transfers were hit, and not said is %q: %v", want, kinds(r))
 		}
 	}
 	r = Compare(before, swift(func(n int) bool { return n == 10 || n == 30 || n == 50 }), DefaultOptions)
