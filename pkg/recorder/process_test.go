@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/vnetradar/radar/lab/test/need"
 	"github.com/vnetradar/radar/pkg/host"
 	"github.com/vnetradar/radar/pkg/host/statedir"
 	"github.com/vnetradar/radar/pkg/vnet/domain"
@@ -47,6 +48,7 @@ func TestStatus(t *testing.T) {
 
 // A recorder that finishes once it is asked to end has said what it kept. One that ended by itself was not ended.
 func TestAwait(t *testing.T) {
+	need.Programs(t, "sh:dash")
 	status := filepath.Join(t.TempDir(), "status")
 	for script, ended := range map[string]bool{
 		`trap 'echo "{\"kept\": 7}" > "$0"; exit' TERM; echo ready; while :; do sleep 0.01; done`: true,

@@ -5,10 +5,13 @@ package words
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/vnetradar/radar/lab/test/need"
 )
 
 // A shell gives back what was meant.
 func TestArg(t *testing.T) {
+	need.Programs(t, "sh:dash")
 	for text, want := range map[string]string{"/run/a-1.x": "/run/a-1.x", "two words": "'two words'", "it's; $(x)": `'it'\''s; $(x)'`, "-r": "'-r'", "": "''"} {
 		got := Arg(text)
 		if got != want {
