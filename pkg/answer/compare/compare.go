@@ -259,7 +259,7 @@ func (c *comparer) losses() {
 		placed += a.K + b.K
 	}
 	if lost := c.a.lost.K + c.b.lost.K; lost > placed || len(places) > 1 { // else the place says it
-		c.loss(endToEnd, &c.a.lost, &c.b.lost, 0.25, func(r *Run) map[LossPlace]float64 { return r.lostBy() })
+		c.loss(endToEnd, &c.a.lost, &c.b.lost, 0.25, (*Run).lostBy)
 	}
 }
 
