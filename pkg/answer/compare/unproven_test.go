@@ -178,3 +178,11 @@ func TestUnprovenElsewhere(t *testing.T) {
 		t.Errorf("told are %q", told)
 	}
 }
+
+// What says most has half of the level, however many others there are.
+func TestWeights(t *testing.T) {
+	list := weights([]bool{true, false, false, false, true, false})
+	if list[0]+list[4] != 1 || list[1]+list[2]+list[3]+list[5] != 1 || list[0] != list[4] || list[1] != list[5] {
+		t.Errorf("weights %v", list)
+	}
+}

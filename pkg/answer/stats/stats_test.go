@@ -326,12 +326,13 @@ func TestEqualEvents(t *testing.T) {
 		}
 		return b
 	}
+	const tooLong = "busy for 1500" // an eighth of the run: neither test knows that, and events must not make it far worse
 	for _, c := range []struct {
 		name                 string
 		every, length, phase int
 	}{
 		{"single losses", 1000, 0, 0}, {"bursts of 20", 1500, 20, 0}, {"bursts of 300", 3000, 300, 0},
-		{"busy for 400", 100, 10, 400}, {"busy for 700", 150, 10, 700}, {"rare", 5000, 30, 0},
+		{"busy for 400", 100, 10, 400}, {"busy for 700", 150, 10, 700}, {"rare", 5000, 30, 0}, {tooLong, 200, 10, 1500},
 	} {
 		alarms, rare := 0, 0
 		for range pairs {
@@ -343,8 +344,11 @@ func TestEqualEvents(t *testing.T) {
 				rare++
 			}
 		}
-		t.Logf("%s: %d, %d", c.name, alarms, rare)
-		if alarms > 10 || rare > 2 { // as in TestEqualProcesses
+		mostAlarms, mostRare := 10, 2 // as in TestEqualProcesses
+		if c.name == tooLong {
+			mostAlarms, mostRare = 22, 7
+		}
+		if alarms > mostAlarms || rare > mostRare {
 			t.Errorf("%s: %d of %d equal pairs differ where one in a hundred may, %d where one in two thousand may", c.name, alarms, pairs, rare)
 		}
 	}
