@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -31,8 +32,9 @@ type Watch struct {
 	// (loss_missed, docs/times-and-losses.md): another run of the hook was preempted on that CPU.
 	Missed int
 
-	dir    string // tracefs instance; "": there is no tracefs
-	events []dropEvent
+	dir     string // tracefs instance; "": there is no tracefs
+	events  []dropEvent
+	ofFirst map[string]bool // names of process 1's threads
 }
 
 type dropEvent struct {
@@ -68,12 +70,13 @@ func Start(t testing.TB) *Watch {
 			t.Fatalf("list drop events: %v", err)
 		}
 	}
+	w.nameFirst()
 	return w
 }
 
 // dropLine is a line of the trace: task-PID (TGID) [CPU] flags seconds: kfree_skb: ... reason: NAME.
 // TGID is -------, if the task began to run before the list did.
-var dropLine = regexp.MustCompile(`-(\d+) +\( *([\d-]+)\) +\[\d+\] +\S+ +(\d+)\.(\d{6}): kfree_skb: .* reason: (\w+)`)
+var dropLine = regexp.MustCompile(`^ *(.+)-(\d+) +\( *([\d-]+)\) +\[\d+\] +\S+ +(\d+)\.(\d{6}): kfree_skb: .* reason: (\w+)`)
 
 // listed is how many events the list has, and had: a list that is full drops the oldest.
 var listed = regexp.MustCompile(`entries-in-buffer/entries-written: (\d+)/(\d+)`)
@@ -96,6 +99,7 @@ func (w *Watch) Read() error {
 	if w.dir == "" {
 		return nil
 	}
+	w.nameFirst()
 	before := w.events
 	w.events = nil
 	f, err := os.Open(filepath.Join(w.dir, "trace"))
@@ -112,8 +116,8 @@ func (w *Watch) Read() error {
 		if m == nil {
 			continue
 		}
-		us, _ := strconv.ParseInt(m[3]+m[4], 10, 64)
-		w.events = append(w.events, dropEvent{at: us*1000 + offset, init: ofInit(m[1], m[2]), reason: m[5]})
+		us, _ := strconv.ParseInt(m[4]+m[5], 10, 64)
+		w.events = append(w.events, dropEvent{at: us*1000 + offset, init: w.ofInit(m[1], m[2], m[3]), reason: m[6]})
 	}
 	for i := range min(len(before), len(w.events)) {
 		w.events[i].taken = before[i].taken
@@ -121,14 +125,35 @@ func (w *Watch) Read() error {
 	return nil
 }
 
-// ofInit says whether a task is a thread of process 1. Such threads come and go: the list's own
-// word comes first, since one may have ended.
-func ofInit(task, group string) bool {
-	if group == "1" {
+// unnamed is the name of a task that the trace does not know.
+const unnamed = "<...>"
+
+// ofInit reports whether a task is a thread of process 1. Such threads come and go, so the list's own word comes first. Of a
+// thread that has ended, and that began to run before the list did, only the name is left.
+func (w *Watch) ofInit(name, task, group string) bool {
+	if !strings.Contains(group, "-") {
+		return group == "1"
+	}
+	if _, err := os.Stat("/proc/1/task/" + task); err == nil {
 		return true
 	}
-	_, err := os.Stat("/proc/1/task/" + task)
-	return err == nil
+	if _, err := os.Stat("/proc/" + task); err == nil {
+		return false // it lives, and is another process's
+	}
+	return name == unnamed || w.ofFirst[name]
+}
+
+// nameFirst notes what threads of process 1 are called now.
+func (w *Watch) nameFirst() {
+	if w.ofFirst == nil {
+		w.ofFirst = make(map[string]bool)
+	}
+	files, _ := filepath.Glob("/proc/1/task/*/comm")
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil { // else it has just ended
+			w.ofFirst[strings.TrimSpace(string(b))] = true
+		}
+	}
 }
 
 // Len is how many drops the list has.

@@ -195,7 +195,7 @@ func (r *reader) unseen() (n int) {
 		if ns := rec.LastNs(); ns != nil {
 			last += *ns
 		}
-		if r.drops.Blind(last, last+int64(20*time.Millisecond), []string{"QDISC_DROP"}) {
+		if r.drops.Blind(last, last+int64(time.Second), []string{"QDISC_DROP"}) {
 			n++
 		}
 	}
