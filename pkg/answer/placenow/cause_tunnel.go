@@ -22,7 +22,7 @@ func (l *Links) wrongFarEnd(p *lostThere, dst netip.Addr) []Cause {
 	var ends []*end
 	nodes := []string{p.Node}
 	for i := range l.all {
-		if e := &l.all[i]; e.node != p.Node && l.isVXLAN(e) && (followed(own, e) || e.peer == "" && own.peer == "" && e.link == own.link) {
+		if e := &l.all[i]; e.node != p.Node && (followed(own, e) || e.peer == "" && own.peer == "" && e.link == own.link) && l.isVXLAN(e) {
 			ends, nodes = append(ends, e), append(nodes, e.node)
 		}
 	}

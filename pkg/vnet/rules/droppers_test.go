@@ -90,8 +90,8 @@ func TestHookDroppers(t *testing.T) {
 func TestBeforeConntrack(t *testing.T) {
 	n := nstest.New(t, "a")
 	node := specs(t, n, "a")[0]
-	want := map[string]bool{"raw": true, "out": true, "mangle": false, "fwd": false}
-	for chain, hook := range map[string]string{"raw": "prerouting priority -300", "out": "output priority -201", "mangle": "prerouting priority -150", "fwd": "forward priority -300"} {
+	want := map[string]bool{"raw": true, "out": true, "mangle": false, "late": false}
+	for chain, hook := range map[string]string{"raw": "prerouting priority -300", "out": "output priority -201", "mangle": "prerouting priority -150", "late": "forward priority -300"} {
 		n.Run("a", "nft", "add table ip t; add chain ip t "+chain+" { type filter hook "+hook+"; policy drop; }; add rule ip t "+chain+" udp dport 7 drop")
 	}
 	found, err := Droppers(node, func(d Dropper) bool { return d.Family == "ip" })
