@@ -68,7 +68,8 @@ func NewDetachCmd(k *kit.Kit) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			recorder := findRecorder(k)
 			err := detach(k, cmd.Context(), splitNames(args), noDrain)
-			return errors.Join(err, awaitRecorder(k, cmd.Context(), recorder))
+			flushed := evenUnread(k.Out.Flush()) // what to do next is said last
+			return errors.Join(err, flushed, awaitRecorder(k, cmd.Context(), recorder))
 		},
 	}
 	cmd.Flags().BoolVar(&noDrain, "no-drain", false, "do not wait for packets under way")
