@@ -221,10 +221,7 @@ var causes = []network{
 		name: "which rule of a chain that legacy ip6tables calls", nodes: "a r b",
 		build: func(w *world) {
 			need.Programs(w.TB, "ip6tables-legacy:iptables")
-			line(w)
-			w.Address("a", "eth0", "fd00:1::1/64")
-			w.Address("r", "eth0", "fd00:1::254/64")
-			w.sh("a", "ip -6 route add default via fd00:1::254")
+			line6(w)
 			w.sh("r", "ip6tables-legacy -N no; ip6tables-legacy -A no -p udp -j DROP; ip6tables-legacy -A INPUT -p icmpv6 --icmpv6-type echo-request -j no; ip6tables-legacy -A no -j REJECT")
 		},
 		symptom: silent("a", "fd00:1::254"),
@@ -245,12 +242,9 @@ var causes = []network{
 		name: "NAT without a free port, by legacy iptables, in IPv6", nodes: "a r b",
 		build: func(w *world) {
 			need.Programs(w.TB, "ip6tables-legacy:iptables")
-			line(w)
-			w.Address("a", "eth0", "fd00:1::1/64")
-			w.Address("r", "eth0", "fd00:1::254/64")
+			line6(w)
 			w.Address("r", "eth1", "fd00:2::254/64")
 			w.Address("b", "eth0", "fd00:2::1/64")
-			w.sh("a", "ip -6 route add default via fd00:1::254")
 			w.sh("r", "ip6tables-legacy -t nat -A POSTROUTING -o eth1 -p tcp -j SNAT --to-source [fd00:2::254]:50000-50001")
 			w.serve("b", "[fd00:2::1]:80")
 		},

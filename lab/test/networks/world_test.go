@@ -183,6 +183,14 @@ func line(w *world) {
 	w.sh("b", "ip route add default via 10.2.0.254")
 }
 
+// line6 is line, with IPv6 from a to r.
+func line6(w *world) {
+	line(w)
+	w.Address("a", "eth0", "fd00:1::1/64")
+	w.Address("r", "eth0", "fd00:1::254/64")
+	w.sh("a", "ip -6 route add default via fd00:1::254")
+}
+
 // lan is a and b at the bridge br0 of s, 10.0.0.1 and 10.0.0.2.
 func lan(options string) func(*world) {
 	return func(w *world) {
